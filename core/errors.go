@@ -95,12 +95,10 @@ func KindOf(err error) Kind {
 	if err == nil {
 		return OK
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
-	var k Kind
-	if errors.As(err, &k) {
+	if k, ok := errors.AsType[Kind](err); ok {
 		return k
 	}
 	return Internal

@@ -24,3 +24,19 @@ type Run struct {
 
 // End is the first offset after the run.
 func (r Run) End() Offset { return r.Offset + Offset(r.Count) }
+
+// Checkpoint is a frozen state on its way to the disk.
+type Checkpoint interface {
+	// Write makes the state durable, atomically with its applied index.
+	Write() error
+	// Applied is the index of the last entry that the state contains.
+	Applied() LogIndex
+}
+
+// Member is a node of the cluster.
+type Member struct {
+	ID        string
+	Addr      string // node-to-node address, host:port
+	Voter     bool
+	Endpoints map[string]string // listener name (kafka, amqp, …) to advertised host:port
+}
