@@ -1,0 +1,40 @@
+package kafka
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
+
+// apiVersions tells the client what the server serves. It is answered in every state
+// of a connection, and in version 0 when the client's own is unknown (KIP-511).
+func apiVersions(_ context.Context, c *call, req *kmsg.ApiVersionsRequest) {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	if a := c.srv.apis[kmsg.ApiVersions]; !a.serves(c.version) {
+		resp.ErrorCode = codeUnsupportedVersion
+		resp.ApiKeys = []kmsg.ApiVersionsResponseApiKey{a.range18()}
+		c.replyVersion(resp, 0)
+		return
+	}
+	if c.version >= 3 {
+		if !softwareName.MatchString(req.ClientSoftwareName) || !softwareName.MatchString(req.ClientSoftwareVersion) {
+			resp.ErrorCode = codeInvalidRequest
+			c.reply(resp)
+			return
+		}
+		c.softwareName, c.softwareVersion = req.ClientSoftwareName, req.ClientSoftwareVersion
+	}
+	for _, a := range c.srv.apis {
+		if a != nil {
+			resp.ApiKeys = append(resp.ApiKeys, a.range18())
+		}
+	}
+	c.reply(resp)
+}
+
+func (a *api) range18() kmsg.ApiVersionsResponseApiKey {
+	return kmsg.ApiVersionsResponseApiKey{ApiKey: a.key.Int16(), MinVersion: a.advertisedMin(), MaxVersion: a.max}
+}
