@@ -1,0 +1,247 @@
+package core
+
+import (
+	"encoding/binary"
+	"iter"
+)
+
+// A record inside a batch. All numbers but the attributes are zigzag varints:
+//
+//	+--------+------------+------------+--------------+---------------------+
+//	| length | attributes | time delta | offset delta | key length (-1 null)|
+//	|        | i8, unused |            |              | and key             |
+//	+--------+------------+------------+--------------+---------------------+
+//	+-----------------------+-----------------------------------------------+
+//	| value length (-1 null)| header count, then for each: key length, key, |
+//	| and value             | value length (-1 null), value                 |
+//	+-----------------------+-----------------------------------------------+
+//
+// length counts what follows it. The records of a compressed batch are compressed
+// together; the batch's header never is.
+
+// RecordHeader is a header of a record.
+type RecordHeader struct {
+	Key   string
+	Value []byte // nil means null
+}
+
+// Record is a message of a batch.
+type Record struct {
+	Offset  Offset // the batch's base offset plus the record's delta
+	Time    int64  // ms; of the batch where it says LogAppendTime
+	Key     []byte // nil means null
+	Value   []byte // nil means null
+	Headers []RecordHeader
+}
+
+// Records iterates over the records of a whole batch, which may be compressed and
+// inflate to at most limit bytes. Keys and values alias the batch or memory of their
+// own, and may be kept as long as the batch may. After an error, of kind Corrupt or
+// TooLarge, it stops.
+func Records(batch []byte, limit int) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		h, ok := ParseBatchHeader(batch)
+		if !ok {
+			yield(Record{}, E(Corrupt, "batch of %d bytes, want at least %d", len(batch), BatchHeaderLen))
+			return
+		}
+		payload := batch[BatchHeaderLen:]
+		if h.Codec() != CodecNone {
+			var err error
+			if payload, err = Decompress(h.Codec(), nil, payload, limit); err != nil {
+				yield(Record{}, err)
+				return
+			}
+		}
+		for range h.Count {
+			r, rest, ok := nextRecord(payload, &h)
+			if !ok {
+				yield(Record{}, E(Corrupt, "record %d bytes before the end of its batch is malformed", len(payload)))
+				return
+			}
+			if !yield(r, nil) {
+				return
+			}
+			payload = rest
+		}
+		if len(payload) > 0 {
+			yield(Record{}, E(Corrupt, "%d bytes after the last record of a batch", len(payload)))
+		}
+	}
+}
+
+// nextRecord takes a record off the front of b.
+func nextRecord(b []byte, h *BatchHeader) (r Record, rest []byte, ok bool) {
+	body, rest, ok := varBytes(b)
+	if !ok || len(body) < 1 {
+		return r, nil, false
+	}
+	b = body[1:]
+	var delta, n int64
+	if delta, b, ok = varint(b); !ok {
+		return r, nil, false
+	}
+	r.Time = h.BaseTime + delta
+	if h.Attributes&AttrLogAppendTime != 0 {
+		r.Time = h.MaxTime
+	}
+	if delta, b, ok = varint(b); !ok {
+		return r, nil, false
+	}
+	r.Offset = h.BaseOffset + Offset(delta)
+	if r.Key, b, ok = varBytes(b); !ok {
+		return r, nil, false
+	}
+	if r.Value, b, ok = varBytes(b); !ok {
+		return r, nil, false
+	}
+	if n, b, ok = varint(b); !ok || n < 0 || n > int64(len(b)/2) {
+		return r, nil, false
+	}
+	if n > 0 {
+		r.Headers = make([]RecordHeader, n)
+	}
+	for i := range r.Headers {
+		var key []byte
+		if key, b, ok = varBytes(b); !ok || key == nil {
+			return r, nil, false
+		}
+		r.Headers[i].Key = string(key)
+		if r.Headers[i].Value, b, ok = varBytes(b); !ok {
+			return r, nil, false
+		}
+	}
+	return r, rest, len(b) == 0
+}
+
+func varint(b []byte) (v int64, rest []byte, ok bool) {
+	v, n := binary.Varint(b)
+	if n <= 0 {
+		return 0, nil, false
+	}
+	return v, b[n:], true
+}
+
+// varBytes takes a varint length and that many bytes: nil for length -1.
+func varBytes(b []byte) (v, rest []byte, ok bool) {
+	n, b, ok := varint(b)
+	switch {
+	case !ok || n < -1 || n > int64(len(b)):
+		return nil, nil, false
+	case n < 0:
+		return nil, b, true
+	}
+	return b[:n:n], b[n:], true
+}
+
+// appendVarBytes is the opposite of varBytes.
+func appendVarBytes(dst, v []byte) []byte {
+	if v == nil {
+		return binary.AppendVarint(dst, -1)
+	}
+	return append(binary.AppendVarint(dst, int64(len(v))), v...)
+}
+
+// BatchBuilder gathers records into one batch. The zero value is ready.
+type BatchBuilder struct {
+	records  []byte
+	scratch  []byte
+	count    int32
+	baseTime int64
+	maxTime  int64
+}
+
+// Add appends a record.
+func (b *BatchBuilder) Add(time int64, key, value []byte, headers ...RecordHeader) {
+	if b.count == 0 {
+		b.baseTime, b.maxTime = time, time
+	}
+	b.maxTime = max(b.maxTime, time)
+	s := append(b.scratch[:0], 0) // attributes
+	s = binary.AppendVarint(s, time-b.baseTime)
+	s = binary.AppendVarint(s, int64(b.count))
+	s = appendVarBytes(s, key)
+	s = appendVarBytes(s, value)
+	s = binary.AppendVarint(s, int64(len(headers)))
+	for _, h := range headers {
+		s = binary.AppendVarint(s, int64(len(h.Key)))
+		s = append(s, h.Key...)
+		s = appendVarBytes(s, h.Value)
+	}
+	b.scratch = s
+	b.records = append(binary.AppendVarint(b.records, int64(len(s))), s...)
+	b.count++
+}
+
+// Len is the number of records added.
+func (b *BatchBuilder) Len() int { return int(b.count) }
+
+// Size is the length of the uncompressed batch so far, in bytes.
+func (b *BatchBuilder) Size() int { return BatchHeaderLen + len(b.records) }
+
+// Reset makes the builder empty, keeping its memory.
+func (b *BatchBuilder) Reset() { b.records, b.count = b.records[:0], 0 }
+
+// Build appends the batch to dst: at least one record must have been added.
+func (b *BatchBuilder) Build(dst []byte, o BatchOptions) ([]byte, error) {
+	return finishBatch(dst, BatchHeader{
+		LeaderEpoch:     -1,
+		Attributes:      o.Attributes &^ AttrCompressionMask,
+		LastOffsetDelta: b.count - 1,
+		BaseTime:        b.baseTime,
+		MaxTime:         b.maxTime,
+		ProducerID:      o.Producer.ID,
+		ProducerEpoch:   o.Producer.Epoch,
+		BaseSequence:    o.Producer.Sequence,
+		Count:           b.count,
+	}, b.records, o.Codec, o.Level)
+}
+
+// BatchOptions are a batch's properties beside its records.
+type BatchOptions struct {
+	Codec      int
+	Level      int   // of the codec; 0 is its default
+	Attributes int16 // the bits above the codec
+	Producer   Producer
+}
+
+// Producer says who wrote a batch. Use NoProducer in all fields for nobody.
+type Producer struct {
+	ID       int64
+	Epoch    int16
+	Sequence int32
+}
+
+// Nobody is the Producer of plain batches.
+var Nobody = Producer{ID: NoProducer, Epoch: NoProducer, Sequence: NoProducer}
+
+// Recompress appends to dst the batch with its records in another codec; all else in it
+// stays. Records may inflate to at most limit bytes.
+func Recompress(dst, batch []byte, codec, level, limit int) ([]byte, error) {
+	h, ok := ParseBatchHeader(batch)
+	if !ok {
+		return dst, E(Corrupt, "batch of %d bytes, want at least %d", len(batch), BatchHeaderLen)
+	}
+	records, err := Decompress(h.Codec(), nil, batch[BatchHeaderLen:], limit)
+	if err != nil {
+		return dst, err
+	}
+	h.Attributes &^= AttrCompressionMask
+	return finishBatch(dst, h, records, codec, level)
+}
+
+// finishBatch appends h, completed, and the records.
+func finishBatch(dst []byte, h BatchHeader, records []byte, codec, level int) ([]byte, error) {
+	at := len(dst)
+	h.Magic = 2
+	h.Attributes |= int16(codec)
+	dst = h.AppendTo(dst)
+	dst, err := Compress(codec, level, dst, records)
+	if err != nil {
+		return dst[:at], err
+	}
+	batch := dst[at:]
+	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-batchLengthEnd))
+	binary.BigEndian.PutUint32(batch[17:], BatchCRC(batch))
+	return dst, nil
+}
