@@ -1,0 +1,65 @@
+package group
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"time"
+)
+
+// Config bounds what groups may do. The zero value means Kafka's defaults.
+type Config struct {
+	// InitialDelay is how long the first rebalance of a group waits for more
+	// members, group.initial.rebalance.delay.ms: 3 s when 0, none when negative.
+	InitialDelay time.Duration
+	// MinSession and MaxSession bound session time-outs: 6 s and 30 min when 0.
+	MinSession, MaxSession time.Duration
+	// NewMember is how long a member whose first JoinGroup is parked may stay
+	// without a sign of life: 5 min when 0.
+	NewMember time.Duration
+	// KeepEmpty is how long a group whose last member left stays in memory: 10 min
+	// when 0. Its generation and protocol type are forgotten afterwards.
+	KeepEmpty time.Duration
+	// MaxSize is how many members a group may have, group.max.size: 10,000 when 0.
+	MaxSize int
+	// MaxMemberBytes bounds one member's metadata, and its assignment: 1 MiB when 0.
+	MaxMemberBytes int
+	// MaxBytes bounds what all groups keep of their members: 256 MiB when 0.
+	MaxBytes int64
+	// NewID makes the unique part of a member id: 128 random bits in hex when nil.
+	NewID func() string
+	// Logger receives one line a rebalance: none when nil.
+	Logger *slog.Logger
+}
+
+// EnsureDefaults fills what is zero.
+func (c *Config) EnsureDefaults() {
+	setDefault(&c.InitialDelay, 3*time.Second)
+	setDefault(&c.MinSession, 6*time.Second)
+	setDefault(&c.MaxSession, 30*time.Minute)
+	setDefault(&c.NewMember, 5*time.Minute)
+	setDefault(&c.KeepEmpty, 10*time.Minute)
+	setDefault(&c.MaxSize, 10_000)
+	setDefault(&c.MaxMemberBytes, 1<<20)
+	setDefault(&c.MaxBytes, 256<<20)
+	c.InitialDelay = max(c.InitialDelay, 0)
+	if c.NewID == nil {
+		c.NewID = randomID
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func randomID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it would end the program
+	return hex.EncodeToString(b[:])
+}
