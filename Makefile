@@ -1,0 +1,65 @@
+# Everything that a developer or CI runs. `make` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION  := $(shell sed -n 's/^\#\# \[\{0,1\}\([0-9][^], ]*\).*/\1/p' CHANGELOG.md | head -n 1)
+REVISION := $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
+# Packages with goroutines are tested under the race detector, the others without: it
+# costs their pure code ten times the time and finds nothing there.
+RACE     := ./cluster/... ./router ./protocols/... ./index/... ./core/commitlog/... ./cmd/...
+PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
+FUZZTIME ?= 20s
+DATA     ?= data
+
+.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash demo clean
+
+help: ## list the targets
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/polylog, a static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/polylog ./cmd/polylog
+
+run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
+	bin/polylog serve --data-dir '$(DATA)'
+
+test: unit compat-kafka ## everything that proves a change: unit tests, then real Kafka clients
+
+unit: build ## the Go tests, under the race detector where there are goroutines
+	scripts/need.sh gcc
+	CGO_ENABLED=0 go test -timeout 10m $(PLAIN)
+	go test -race -timeout 15m $(RACE)
+
+check: ## before each commit: format, lint, and race tests of what has changed
+	scripts/check.sh
+
+fmt: ## format the Go files
+	scripts/tools.sh
+	.tools/golangci-lint fmt
+
+lint: ## all linters over everything
+	scripts/tools.sh
+	.tools/golangci-lint run
+
+docs: build ## regenerate docs/configuration.md
+	bin/polylog config --reference > docs/configuration.md
+
+fuzz: ## run each fuzz target for FUZZTIME
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
+	bench/run.sh
+
+compat: compat-kafka ## all suites of real clients
+
+compat-kafka: build ## real Kafka clients against the binary
+	compat-tests/kafka/run.sh
+
+crash: build ## kill -9 under load, again and again, and look for what was lost
+	compat-tests/crash/run.sh
+
+demo: build ## Kafka Streams' WordCount on a real text, with a kill -9 in the middle
+	compat-tests/demo/run.sh
+
+clean: ## remove what the other targets made
+	rm -rf bin .cache .tools

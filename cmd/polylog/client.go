@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"polylog/cmd/polylog/config"
+)
+
+const (
+	defaultBroker = "127.0.0.1:9092"
+	// dialTimeout bounds how long a verb waits for a broker that does not answer.
+	dialTimeout = 5 * time.Second
+)
+
+// brokerFlags are the flags of the verbs that are clients of a running broker.
+type brokerFlags struct {
+	process *process
+	addr    string
+	timeout time.Duration
+}
+
+func (b *brokerFlags) add(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVarP(&b.addr, "broker", "b", "", "broker's Kafka address, or several with commas (environment: "+config.ClientEnv+"; default "+defaultBroker+")")
+	cmd.PersistentFlags().DurationVar(&b.timeout, "timeout", 30*time.Second, "how long to wait for the broker")
+}
+
+// seeds are the addresses to begin with.
+func (b *brokerFlags) seeds() []string {
+	addr := b.addr
+	for _, kv := range b.process.environ {
+		if v, ok := strings.CutPrefix(kv, config.ClientEnv+"="); ok && addr == "" {
+			addr = v
+		}
+	}
+	if addr == "" {
+		addr = defaultBroker
+	}
+	return strings.Split(addr, ",")
+}
+
+// client connects to the broker, and says at once when nothing answers there: the
+// library would go on trying.
+func (b *brokerFlags) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
+	opts = append([]kgo.Opt{
+		kgo.SeedBrokers(b.seeds()...),
+		kgo.ClientID("polylog-cli"),
+		kgo.DialTimeout(dialTimeout),
+		kgo.RetryTimeout(b.timeout),
+		kgo.RecordDeliveryTimeout(b.timeout),
+	}, opts...)
+	c, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(b.timeout, dialTimeout))
+	defer cancel()
+	if err := c.Ping(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(b.seeds(), ","), plain(err))
+	}
+	return c, nil
+}
+
+// admin runs do with a client for administration.
+func (b *brokerFlags) admin(ctx context.Context, do func(context.Context, *kadm.Client) error) error {
+	c, err := b.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	return do(ctx, kadm.NewClient(c))
+}
+
+// plain takes the library's layers off a network error.
+func plain(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("timed out")
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+// Package config is the broker's configuration: one plain struct whose tags give
+// each setting its one name, default and sentence. From them come the flag
+// (--kafka-listen), the environment variable (POLYLOG_KAFKA_LISTEN), the key in the
+// YAML file (kafka-listen) and the entry in docs/configuration.md.
+//
+// A flag wins over the environment, the environment over the file, the file over the
+// default. Whatever names no setting, or gives one a value that it cannot take, is an
+// error that says where: nothing is ignored.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Off is the value of a listener that is not wanted.
+const Off = "off"
+
+// Config is the whole configuration of `polylog serve`.
+type Config struct {
+	DataDir  string `key:"data-dir" default:"data" section:"Node" doc:"Directory that holds everything the broker keeps. It is created if it does not exist; one process at a time may use it."`
+	NodeID   string `key:"node-id" kind:"number" doc:"This node's number in the cluster, which Kafka clients see as the broker id. It is fixed when the data directory is created: empty means the directory's own, and 1 for a new one."`
+	AddrFile string `key:"addr-file" doc:"File that gets one name=host:port line per listener as soon as all of them accept connections, written whole or not at all."`
+
+	KafkaListen    string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
+	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that the listener is bound to. It must be set where that address cannot be reached by clients, such as with a listener on all interfaces."`
+	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for health checks, metrics and profiles."`
+	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster. A lone node needs none."`
+
+	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. What is altered at run time through a Kafka client wins over them."`
+
+	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
+	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
+	SegmentSize   Size          `key:"segment-size" min:"1MiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
+	LogCache      Size          `key:"log-cache" min:"1MiB" default:"64MiB" doc:"Memory for the newest entries of the log, from which consumers at the tail are served."`
+	IndexCache    Size          `key:"index-cache" min:"1MiB" default:"16MiB" doc:"Memory for blocks of the index files."`
+
+	GCPercent       int           `key:"gc-percent" min:"10" default:"100" section:"Process" doc:"How much the heap may grow, in percent of what is live, before memory is collected."`
+	MemoryLimit     Size          `key:"memory-limit" default:"256MiB" doc:"Soft limit for the memory of the process: near it, memory is collected more often. 0 means none. It should be well above log-cache and index-cache."`
+	ShutdownTimeout time.Duration `key:"shutdown-timeout" min:"1s" default:"30s" doc:"How long a stop waits for connections to finish before it closes them."`
+	LogLevel        slog.Level    `key:"log-level" default:"info" doc:"Least level that is logged: debug, info, warn or error."`
+	LogFormat       string        `key:"log-format" oneof:"text,json" default:"text" doc:"Form of the log lines on standard error."`
+}
+
+// Default is the configuration when nothing is set.
+func Default() *Config {
+	c := &Config{}
+	for _, s := range c.settings() {
+		if s.def == "" {
+			continue
+		}
+		if err := s.set(s.def); err != nil {
+			panic(fmt.Sprintf("default of %s: %v", s.key, err))
+		}
+	}
+	return c
+}
+
+// Validate checks what no single setting can say of itself.
+func (c *Config) Validate() error {
+	if c.DataDir == "" {
+		return fmt.Errorf("data-dir: must name a directory")
+	}
+	if c.MemoryLimit > 0 && c.MemoryLimit < c.LogCache+c.IndexCache {
+		return fmt.Errorf("memory-limit: %s is less than log-cache and index-cache together (%s)", c.MemoryLimit, c.LogCache+c.IndexCache)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// EnvPrefix begins the name of every environment variable of ours.
+const EnvPrefix = "POLYLOG_"
+
+// setting is one field of a Config, as its tags describe it:
+//
+//	key      its name
+//	default  its value when nobody sets it
+//	doc      what it does, in sentences
+//	section  heading in the reference, on the first field below it
+//	kind     address ("off" or host:port), advertise (host:port) or number;
+//	         the last two may be empty
+//	oneof    the values that it may have
+//	min      its least value
+type setting struct {
+	key, def, doc, section, kind, min string
+	oneOf                             []string
+	field                             reflect.Value
+}
+
+// settings are the fields of c in the order of the struct.
+func (c *Config) settings() []setting {
+	v := reflect.ValueOf(c).Elem()
+	var all []setting
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		s := setting{
+			key: tag.Get("key"), def: tag.Get("default"), doc: tag.Get("doc"), section: tag.Get("section"),
+			kind: tag.Get("kind"), min: tag.Get("min"), field: v.Field(i),
+		}
+		if o := tag.Get("oneof"); o != "" {
+			s.oneOf = strings.Split(o, ",")
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// find is the setting called key.
+func (c *Config) find(key string) (setting, bool) {
+	all := c.settings()
+	i := slices.IndexFunc(all, func(s setting) bool { return s.key == key })
+	if i < 0 {
+		return setting{}, false
+	}
+	return all[i], true
+}
+
+// env is the name of the setting's environment variable.
+func (s setting) env() string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.key, "-", "_"))
+}
+
+// set parses text into the field.
+func (s setting) set(text string) error {
+	v, err := s.parse(text)
+	if err != nil {
+		return err
+	}
+	if s.min != "" {
+		least, err := s.parse(s.min)
+		if err != nil {
+			return err
+		}
+		if v.Int() < least.Int() {
+			return fmt.Errorf("%q is less than %s", text, s.min)
+		}
+	}
+	s.field.Set(v)
+	return nil
+}
+
+func (s setting) parse(text string) (reflect.Value, error) {
+	v := reflect.New(s.field.Type()).Elem()
+	v.Set(s.field) // for a value that adds to what is there
+	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
+		return v, u.UnmarshalText([]byte(text))
+	}
+	if _, ok := reflect.TypeAssert[time.Duration](v); ok {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return v, fmt.Errorf("%q is not a duration such as 500ms, 30s or 5m", text)
+		}
+		v.SetInt(int64(d))
+		return v, nil
+	}
+	switch v.Kind() {
+	case reflect.Int:
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return v, fmt.Errorf("%q is not a whole number", text)
+		}
+		v.SetInt(n)
+	case reflect.String:
+		if err := s.checkText(text); err != nil {
+			return v, err
+		}
+		v.SetString(text)
+	default:
+		panic("setting " + s.key + ": no parser for " + v.Type().String())
+	}
+	return v, nil
+}
+
+func (s setting) checkText(text string) error {
+	if len(s.oneOf) > 0 && !slices.Contains(s.oneOf, text) {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(s.oneOf, ", "))
+	}
+	if s.kind == "" || s.kind == "address" && text == Off || s.kind != "address" && text == "" {
+		return nil
+	}
+	if s.kind == "number" {
+		if n, err := strconv.ParseUint(text, 10, 31); err != nil || strconv.FormatUint(n, 10) != text {
+			return fmt.Errorf("%q is not a whole number from 0 to 2147483647", text)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || perr != nil:
+		return fmt.Errorf("%q is not host:port", text)
+	case s.kind == "advertise" && (host == "" || n == 0):
+		return fmt.Errorf("%q must name a host and a port", text)
+	}
+	return nil
+}
+
+// text is the field's value as set would take it.
+func (s setting) text() string {
+	if l, ok := reflect.TypeAssert[slog.Level](s.field); ok {
+		return strings.ToLower(l.String())
+	}
+	return fmt.Sprint(s.field.Interface())
+}
+
+// isPairs says whether the setting has names of its own below it.
+func (s setting) isPairs() bool { return s.field.Kind() == reflect.Map }

@@ -1,0 +1,97 @@
+// Command polylog is the broker and the tools around it, in one binary.
+//
+// Exit codes: 0 done, 1 it failed, 2 it was called wrongly. A failure is one line on
+// standard error.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// process is what a verb sees of the world, so that tests can give it another one.
+type process struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+}
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for a graceful end. From then on the default action is
+	// back, so that a second one ends the process at once.
+	context.AfterFunc(ctx, cancel)
+	os.Exit(run(ctx, process{in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ()}, os.Args[1:]))
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, p process, args []string) int {
+	root := newRoot(&p)
+	called := false // whether a verb was reached, past the parsing of its arguments
+	noteCalls(root, &called)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var wrong usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &wrong) || !called:
+		complain(p.err, err)
+		return exitUsage
+	default:
+		complain(p.err, err)
+		return exitFailed
+	}
+}
+
+func newRoot(p *process) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "polylog",
+		Short:         "A message broker on one replicated log",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newConfig(p), newVersion(p))
+	return root
+}
+
+// noteCalls has every verb below cmd set called before it does anything.
+func noteCalls(cmd *cobra.Command, called *bool) {
+	if do := cmd.RunE; do != nil {
+		cmd.RunE = func(c *cobra.Command, args []string) error {
+			*called = true
+			return do(c, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		noteCalls(sub, called)
+	}
+}
+
+// usageError is a mistake of the caller that shows only while a verb runs.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// complain prints err as one line.
+func complain(w io.Writer, err error) {
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	_, _ = fmt.Fprintln(w, "polylog: "+text) // there is nowhere left to complain to
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// maxLine bounds one message from standard input, in bytes.
+const maxLine = 64 << 20
+
+type pubFlags struct {
+	brokerFlags
+	key, keySeparator string
+	headers           []string
+	partition         int32
+	compression       string
+}
+
+func newPub(p *process) *cobra.Command {
+	f := &pubFlags{brokerFlags: brokerFlags{process: p}}
+	cmd := &cobra.Command{
+		Use:   "pub TOPIC [MESSAGE...]",
+		Short: "Publish messages: the arguments, or else each line of standard input",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args[0], args[1:], cmd.Flags().Changed("key"))
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVarP(&f.key, "key", "k", "", "key of every message")
+	cmd.Flags().StringVarP(&f.keySeparator, "key-separator", "K", "", "text between key and value of each message")
+	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every message, name=value; may be repeated")
+	cmd.Flags().Int32VarP(&f.partition, "partition", "p", -1, "partition; -1 chooses by key")
+	cmd.Flags().StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
+	return cmd
+}
+
+func (f *pubFlags) run(ctx context.Context, topic string, messages []string, keyed bool) error {
+	codecs := map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	}
+	codec, ok := codecs[f.compression]
+	if !ok {
+		return usageError{fmt.Errorf("--compression: %q is none of none, gzip, snappy, lz4, zstd", f.compression)}
+	}
+	var headers []kgo.RecordHeader
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok {
+			return usageError{fmt.Errorf("--header: %q is not name=value", h)}
+		}
+		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(topic)}
+	if f.partition >= 0 {
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	client, err := f.client(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	var failed atomic.Pointer[error]
+	publish := func(line string) error {
+		r := &kgo.Record{Value: []byte(line), Headers: headers, Partition: f.partition}
+		if keyed {
+			r.Key = []byte(f.key)
+		}
+		if k, v, ok := strings.Cut(line, f.keySeparator); f.keySeparator != "" && ok {
+			r.Key, r.Value = []byte(k), []byte(v)
+		}
+		client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		})
+		if err := failed.Load(); err != nil {
+			return *err
+		}
+		return ctx.Err()
+	}
+	err = eachMessage(messages, f.process.in, publish)
+	if e := client.Flush(ctx); e != nil {
+		err = errors.Join(err, e)
+	}
+	if e := failed.Load(); e != nil {
+		err = *e
+	}
+	if err != nil {
+		return fmt.Errorf("publish to %s: %w", topic, plain(err))
+	}
+	return nil
+}
+
+// eachMessage calls do for each of messages, or for each line of in if there are none.
+func eachMessage(messages []string, in io.Reader, do func(string) error) error {
+	for _, m := range messages {
+		if err := do(m); err != nil {
+			return err
+		}
+	}
+	if len(messages) > 0 {
+		return nil
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if err := do(lines.Text()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

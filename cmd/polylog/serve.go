@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polylog/cmd/polylog/config"
+)
+
+func newServe(p *process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the broker",
+		Long: "serve runs the broker until SIGINT or SIGTERM, which let connections finish first; a second\n" +
+			"signal ends it at once. Log lines go to standard error, the addresses to standard output.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(cmd.Flags(), p.environ)
+			if err != nil {
+				return usageError{err}
+			}
+			tuneMemory(c)
+			return serve(cmd.Context(), c, p)
+		},
+	}
+	config.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// serve runs a broker until ctx ends or it cannot go on.
+func serve(ctx context.Context, c *config.Config, p *process) error {
+	log := newLogger(c, p.err)
+	b := newBroker(c, log)
+	err := b.start(ctx)
+	if err == nil {
+		err = announce(b, c, p)
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			log.Info("stopping", "timeout", c.ShutdownTimeout)
+		case err = <-b.failed:
+		}
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownTimeout)
+	defer cancel()
+	err = errors.Join(err, b.close(stop))
+	if err == nil {
+		log.Info("stopped")
+	}
+	return explain(c, err)
+}
+
+// announce says that the broker is ready, and where: to people on standard output, to
+// programs in the address file.
+func announce(b *broker, c *config.Config, p *process) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "polylog %s is ready, data in %s\n", build(), c.DataDir)
+	for _, e := range b.endpoints {
+		switch e.name {
+		case "kafka":
+			fmt.Fprintf(&text, "  kafka  %-22s try: polylog topic list --broker %s\n", e.addr, e.addr)
+		case "http":
+			fmt.Fprintf(&text, "  http   %-22s try: curl http://%s/health/ready\n", e.addr, e.addr)
+		default:
+			fmt.Fprintf(&text, "  %-6s %s\n", e.name, e.addr)
+		}
+	}
+	if _, err := fmt.Fprint(p.out, text.String()); err != nil {
+		return err
+	}
+	if c.AddrFile == "" {
+		return nil
+	}
+	return writeAddrFile(c.AddrFile, b.endpoints)
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+type subFlags struct {
+	brokerFlags
+	group, from, output string
+	count               int
+	toEnd               bool
+}
+
+func newSub(p *process) *cobra.Command {
+	f := &subFlags{brokerFlags: brokerFlags{process: p}}
+	cmd := &cobra.Command{
+		Use:   "sub TOPIC...",
+		Short: "Print messages as they come",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, topics []string) error {
+			return f.run(cmd.Context(), topics, cmd.Flags().Changed("from"))
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVarP(&f.group, "group", "g", "", "consumer group to join: starts where the group left off, and commits")
+	cmd.Flags().StringVar(&f.from, "from", "end", "start, end, an offset, or a time such as 2026-01-31T12:00:00Z; a group's own position goes before it")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text: the value; json: one object per message")
+	cmd.Flags().IntVarP(&f.count, "count", "n", 0, "stop after so many messages; 0 never")
+	cmd.Flags().BoolVarP(&f.toEnd, "to-end", "e", false, "stop at what was the end when it was called; --from is then start unless given")
+	return cmd
+}
+
+// startOffset reads --from.
+func startOffset(from string) (kgo.Offset, error) {
+	o := kgo.NewOffset()
+	if n, err := strconv.ParseInt(from, 10, 64); err == nil && n >= 0 {
+		return o.At(n), nil
+	}
+	if t, err := time.Parse(time.RFC3339, from); err == nil {
+		return o.AfterMilli(t.UnixMilli()), nil
+	}
+	switch from {
+	case "start":
+		return o.AtStart(), nil
+	case "end":
+		return o.AtEnd(), nil
+	}
+	return o, usageError{fmt.Errorf("--from: %q is none of start, end, an offset, a time such as 2026-01-31T12:00:00Z", from)}
+}
+
+func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) error {
+	if f.output != "text" && f.output != "json" {
+		return usageError{fmt.Errorf("--output: %q is none of text, json", f.output)}
+	}
+	if f.toEnd && !fromGiven {
+		f.from = "start"
+	}
+	start, err := startOffset(f.from)
+	if err != nil {
+		return err
+	}
+	if f.toEnd && f.group != "" {
+		return usageError{errors.New("--to-end and --group exclude each other: a group's members see only a part")}
+	}
+	opts := []kgo.Opt{kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(start)}
+	if f.group != "" {
+		opts = append(opts, kgo.ConsumerGroup(f.group), kgo.AutoCommitMarks())
+	}
+	client, err := f.client(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	left, err := f.leftToRead(ctx, client, topics)
+	if err != nil {
+		return err
+	}
+	err = f.print(ctx, client, left)
+	if f.group != "" {
+		// The context may have ended by a signal; what was printed counts all the same.
+		commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
+		defer cancel()
+		err = errors.Join(err, client.CommitMarkedOffsets(commit))
+	}
+	return err
+}
+
+// partition names one partition of the topics read.
+type partition struct {
+	topic string
+	id    int32
+}
+
+// leftToRead is, with --to-end, the end offset of every partition that has messages.
+func (f *subFlags) leftToRead(ctx context.Context, client *kgo.Client, topics []string) (map[partition]int64, error) {
+	if !f.toEnd {
+		return nil, nil
+	}
+	admin := kadm.NewClient(client)
+	starts, err := f.starts(ctx, admin, topics)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := admin.ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	left := map[partition]int64{}
+	ends.Each(func(o kadm.ListedOffset) {
+		if s, ok := starts.Lookup(o.Topic, o.Partition); o.Err != nil {
+			err = errors.Join(err, refused("read", o.Topic, o.Err, ""))
+		} else if !ok || o.Offset > s.Offset {
+			left[partition{o.Topic, o.Partition}] = o.Offset
+		}
+	})
+	return left, err
+}
+
+// starts is where reading begins, for the partitions where the broker knows it better.
+func (f *subFlags) starts(ctx context.Context, admin *kadm.Client, topics []string) (kadm.ListedOffsets, error) {
+	if t, err := time.Parse(time.RFC3339, f.from); err == nil {
+		return admin.ListOffsetsAfterMilli(ctx, t.UnixMilli(), topics...)
+	}
+	if f.from == "end" {
+		return admin.ListEndOffsets(ctx, topics...)
+	}
+	starts, err := admin.ListStartOffsets(ctx, topics...)
+	if n, e := strconv.ParseInt(f.from, 10, 64); e == nil {
+		for _, partitions := range starts {
+			for p, o := range partitions {
+				o.Offset = max(o.Offset, n)
+				partitions[p] = o
+			}
+		}
+	}
+	return starts, err
+}
+
+// print writes messages until there have been enough, ctx ends, or reading fails.
+func (f *subFlags) print(ctx context.Context, client *kgo.Client, left map[partition]int64) error {
+	out := bufio.NewWriter(f.process.out)
+	for printed := 0; !f.toEnd || len(left) > 0; {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return out.Flush() // asked to stop
+		}
+		for _, e := range fetches.Errors() {
+			return errors.Join(out.Flush(), refused("read", e.Topic, e.Err, ""))
+		}
+		for it := fetches.RecordIter(); !it.Done(); {
+			r := it.Next()
+			at := partition{r.Topic, r.Partition}
+			end, reading := left[at]
+			if f.toEnd && (!reading || r.Offset >= end) {
+				delete(left, at)
+				continue
+			}
+			if err := f.write(out, r); err != nil {
+				return err
+			}
+			client.MarkCommitRecords(r)
+			if printed++; printed == f.count {
+				return out.Flush()
+			}
+			if r.Offset == end-1 {
+				delete(left, at)
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// message is a record as --output json prints it. Bytes that are no text are printed
+// with the Unicode replacement character.
+type message struct {
+	Topic     string            `json:"topic"`
+	Partition int32             `json:"partition"`
+	Offset    int64             `json:"offset"`
+	Time      time.Time         `json:"time"`
+	Key       *string           `json:"key"`
+	Value     *string           `json:"value"`
+	Headers   map[string]string `json:"headers,omitempty"`
+}
+
+func (f *subFlags) write(out *bufio.Writer, r *kgo.Record) error {
+	if f.output == "text" {
+		_, _ = out.Write(r.Value) // a bufio.Writer repeats its error at the next write
+		return out.WriteByte('\n')
+	}
+	m := message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp.UTC(), Key: text(r.Key), Value: text(r.Value)}
+	for _, h := range r.Headers {
+		if m.Headers == nil {
+			m.Headers = map[string]string{}
+		}
+		m.Headers[h.Key] = string(h.Value)
+	}
+	return json.NewEncoder(out).Encode(m)
+}
+
+// text is b as a string; nil stays nil.
+func text(b []byte) *string {
+	if b == nil {
+		return nil
+	}
+	s := string(b)
+	return &s
+}

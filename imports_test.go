@@ -1,0 +1,122 @@
+// Package polylog holds no code: its one test keeps the architecture.
+package polylog
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "polylog"
+
+// mayImport is the architecture: what each package may import of this module. A
+// package that is not listed fails the test.
+var mayImport = map[string][]string{
+	"core":               {},
+	"core/vfs":           {},
+	"core/wire":          {},
+	"core/commitlog":     {"core", "core/vfs", "core/wire"},
+	"index":              {"core", "core/vfs", "core/wire"},
+	"router/state":       {"core", "core/wire", "index"},
+	"cluster":            {"core", "core/vfs", "core/wire", "core/commitlog"},
+	"router":             {"core", "core/wire", "index", "router/state"},
+	"router/routertest":  {"core", "core/vfs", "core/wire", "index", "router", "router/state"},
+	"protocols/kafka":    {"core", "core/wire", "router"},
+	"protocols/amqp":     {"core", "core/wire", "router"},
+	"protocols/mqtt":     {"core", "core/wire", "router"},
+	"protocols/http":     {"core", "core/wire", "router"},
+	"cmd/polylog/config": {},
+	"cmd/polylog": {
+		"core", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "router", "router/state",
+		"protocols/kafka", "protocols/amqp", "protocols/mqtt", "protocols/http", "cmd/polylog/config",
+	},
+}
+
+// onlyIn says which packages of others have one importer.
+var onlyIn = map[string]string{
+	"github.com/hashicorp/raft": "cluster",
+}
+
+// notOurs says whether the table leaves the folder alone: tools, data, and modules of
+// their own, which speak to the built binary and can import nothing from here.
+func notOurs(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	name := filepath.Base(dir)
+	return err == nil || strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules"
+}
+
+// The files are parsed in process, not by running go list: the test cache tracks
+// files that a test opens, but not those that a child process reads.
+func TestImportsPointDownwards(t *testing.T) {
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != "." && notOurs(p):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go"):
+			return nil
+		}
+		pkg := filepath.ToSlash(filepath.Dir(p))
+		may, listed := mayImport[pkg]
+		if !listed {
+			t.Errorf("%s: package %s is not in mayImport", p, pkg)
+		}
+		imports, err := importsOf(p)
+		if err != nil {
+			return err
+		}
+		for _, i := range imports {
+			if own, ok := strings.CutPrefix(i, module+"/"); ok && !slices.Contains(may, own) {
+				t.Errorf("%s imports %s, but %s may import only %v", p, own, pkg, may)
+			}
+			if only, ok := onlyIn[i]; ok && only != pkg {
+				t.Errorf("%s imports %s, which only %s may", p, i, only)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The table itself must not allow a cycle or a way round it: whatever a package may
+// import stands below it.
+func TestTheTableHasNoCycle(t *testing.T) {
+	var visit func(pkg string, above []string)
+	visit = func(pkg string, above []string) {
+		if slices.Contains(above, pkg) {
+			t.Fatalf("cycle: %v, %s", above, pkg)
+		}
+		for _, below := range mayImport[pkg] {
+			visit(below, append(slices.Clone(above), pkg))
+		}
+	}
+	for pkg := range mayImport {
+		visit(pkg, nil)
+	}
+}
+
+func importsOf(file string) ([]string, error) {
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, s := range f.Imports {
+		i, err := strconv.Unquote(s.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, path.Clean(i))
+	}
+	return all, nil
+}
