@@ -1,0 +1,167 @@
+package index
+
+import "polylog/core"
+
+// Reader is what can be asked of the indexes. Store answers each call from the
+// latest published state, Tx sees its own writes, Snapshot always the same state.
+// Slices that it returns or passes to a function must not be changed.
+type Reader interface {
+	// Get is the value of key.
+	Get(key []byte) (value []byte, ok bool, err error)
+	// Scan calls fn for the pairs with start <= key < end, in order, until it
+	// returns false. A nil end means no end. Keys and values are valid during the
+	// call only.
+	Scan(start, end []byte, fn func(key, value []byte) bool) error
+
+	// Queue is the head of q; ok is false when there is no such queue.
+	Queue(q core.QueueID) (h Head, ok bool, err error)
+	// Runs appends up to limit live runs of q to dst, from the one that contains
+	// from on, or from the first when from lies below it. The first one may begin
+	// below Start. The error is of kind NotFound when there is no such queue.
+	Runs(q core.QueueID, from core.Offset, limit int, dst []core.Run) ([]core.Run, error)
+	// RunByTime is the first live run of q with a MaxTime of at least ms.
+	RunByTime(q core.QueueID, ms int64) (r core.Run, ok bool, err error)
+	// RunByIndex is the first live run of q whose log index is at least i.
+	RunByIndex(q core.QueueID, i core.LogIndex) (r core.Run, ok bool, err error)
+}
+
+var (
+	_ Reader = (*Store)(nil)
+	_ Reader = (*Tx)(nil)
+	_ Reader = (*Snapshot)(nil)
+)
+
+// layers says where a reader looks. All methods are called under Store.mu.
+type layers interface {
+	// top is the state of q in the active overlay; nil when the layers below decide.
+	top(q core.QueueID) *queueState
+	// keys is the active overlay's map. With stable set nothing that the caller does
+	// changes it.
+	keys(stable bool) *kvMap
+	// lower are the frozen overlay, which may be nil, and the base.
+	lower() (*overlay, *base)
+}
+
+// liveLayers is the latest published state.
+type liveLayers struct{ s *Store }
+
+func (l liveLayers) top(q core.QueueID) *queueState { return l.s.active.state(q) }
+func (l liveLayers) keys(bool) *kvMap               { return l.s.active.keys }
+func (l liveLayers) lower() (*overlay, *base)       { return l.s.frozen, l.s.base }
+
+// txLayers is the writer's own view: what it staged, else what is published.
+type txLayers struct{ s *Store }
+
+func (l txLayers) top(q core.QueueID) *queueState {
+	if t := l.s.active.tails[q]; t != nil && t.cur != nil {
+		if t.cur.kind == absent {
+			return nil
+		}
+		return t.cur
+	}
+	return l.s.active.state(q)
+}
+
+func (l txLayers) keys(stable bool) *kvMap {
+	switch {
+	case !l.s.tx.keysStaged:
+		return l.s.active.keys
+	case stable:
+		return l.s.active.stagedKeys.Copy()
+	default:
+		return l.s.active.stagedKeys
+	}
+}
+
+func (l txLayers) lower() (*overlay, *base) { return l.s.frozen, l.s.base }
+
+// reader implements Reader on layers.
+type reader struct {
+	s *Store
+	l layers
+}
+
+// queueView is one queue, captured: its state and, from bottom to top, where its
+// live runs are. Runs in memory were captured by their slice header.
+type queueView struct {
+	headRecord
+	base    *base // nil unless it holds live runs
+	baseEnd core.Offset
+	mid     []core.Run // of the frozen overlay
+	top     []core.Run // of the active overlay
+}
+
+// release gives the base back; the view is of no use afterwards.
+func (v *queueView) release() {
+	if v.base != nil {
+		v.base.release()
+	}
+}
+
+// want says whether a view needs the runs.
+type want bool
+
+const (
+	headOnly want = false
+	withRuns want = true
+)
+
+// view captures q. The error is of kind NotFound when there is no such queue. The
+// caller releases the view unless there is an error.
+func (r *reader) view(q core.QueueID, w want) (v queueView, err error) {
+	s := r.s
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return v, errClosed
+	}
+	frozen, b := r.l.lower()
+	st := r.l.top(q)
+	mid := frozen.state(q)
+	kind := absent
+	switch {
+	case st != nil:
+		kind = st.kind
+		v.headRecord, v.top, v.baseEnd = st.headRecord, st.runs, st.below
+		if v.first < st.below && mid != nil && mid.kind == live {
+			v.mid, v.baseEnd = mid.runs, mid.below
+		}
+	case mid != nil:
+		kind = mid.kind
+		v.headRecord, v.mid, v.baseEnd = mid.headRecord, mid.runs, mid.below
+	}
+	if kind == absent || (kind == live && w == withRuns && v.first < v.baseEnd) {
+		v.base = b.acquire()
+	}
+	s.mu.RUnlock()
+
+	switch kind {
+	case dropped:
+		return v, notFound(q)
+	case live:
+		return v, nil
+	case absent:
+	}
+	h, ok, err := v.base.head(q)
+	if err == nil && !ok {
+		err = notFound(q)
+	}
+	v.headRecord, v.baseEnd = h, h.End
+	if err != nil || w == headOnly || v.first == v.baseEnd {
+		v.release()
+		v.base = nil
+	}
+	return v, err
+}
+
+// Queue implements Reader.
+func (r *reader) Queue(q core.QueueID) (h Head, ok bool, err error) {
+	v, err := r.view(q, headOnly)
+	if core.KindOf(err) == core.NotFound {
+		return Head{}, false, nil
+	}
+	if err != nil {
+		return Head{}, false, err
+	}
+	return v.Head, true, nil
+}
