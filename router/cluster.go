@@ -1,0 +1,40 @@
+package router
+
+import (
+	"context"
+
+	"polylog/core"
+)
+
+// ClusterInfo is who is who right now, as far as this node knows.
+type ClusterInfo struct {
+	ClusterID string
+	NodeID    string
+	Leader    core.Member
+	HasLeader bool
+	Members   []core.Member
+	Term      core.Term
+}
+
+// Cluster is who is who right now.
+func (r *Router) Cluster() ClusterInfo {
+	leader, ok := r.log.Leader()
+	return ClusterInfo{
+		ClusterID: r.log.ClusterID(),
+		NodeID:    r.log.ID(),
+		Leader:    leader,
+		HasLeader: ok,
+		Members:   r.log.Members(),
+		Term:      r.log.Term(),
+	}
+}
+
+// IsLeader reports whether this node believes that it leads.
+func (r *Router) IsLeader() bool { return r.log.IsLeader() }
+
+// Term is the current term, which Kafka calls the leader epoch.
+func (r *Router) Term() core.Term { return r.log.Term() }
+
+// Sync returns once this node has applied everything that was committed when it
+// was called: what is read afterwards is at least that new.
+func (r *Router) Sync(ctx context.Context) error { return r.log.ReadIndex(ctx) }

@@ -1,0 +1,140 @@
+package router
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"polylog/core"
+	"polylog/router/state"
+)
+
+// metrics counts what goes through the router. All names begin with polylog_.
+type metrics struct {
+	produced, producedBytes prometheus.Counter
+	consumed, consumedBytes prometheus.Counter
+	publishErrors           *prometheus.CounterVec
+	readErrors              *prometheus.CounterVec
+	publishSeconds          prometheus.Histogram
+	readSeconds             prometheus.Histogram
+	retained                prometheus.Counter
+
+	registerer prometheus.Registerer
+	collectors []prometheus.Collector
+}
+
+// latencyBuckets reach from an answer out of memory to a write that waits for a
+// slow disk.
+var latencyBuckets = []float64{
+	50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.5, 1, 5, 10,
+}
+
+func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		produced:       counter("messages_produced_total", "Messages that were stored."),
+		producedBytes:  counter("bytes_produced_total", "Bytes of the batches that were stored, as their producers sent them."),
+		consumed:       counter("messages_consumed_total", "Messages that were read."),
+		consumedBytes:  counter("bytes_consumed_total", "Bytes of the batches that were read."),
+		publishErrors:  counterVec("publish_errors_total", "Publishes that were refused or failed, by kind of error."),
+		readErrors:     counterVec("read_errors_total", "Reads that failed, by kind of error."),
+		publishSeconds: histogram("publish_seconds", "Time from a publish to its confirmation."),
+		readSeconds:    histogram("read_seconds", "Time that a read of one queue takes, waiting for records excluded."),
+		retained:       counter("retention_trims_total", "Queues that retention made shorter."),
+		registerer:     reg,
+	}
+	if reg == nil {
+		return m, nil
+	}
+	m.collectors = []prometheus.Collector{
+		m.produced, m.producedBytes, m.consumed, m.consumedBytes, m.publishErrors, m.readErrors,
+		m.publishSeconds, m.readSeconds, m.retained,
+		gauge("topics", "Topics.", func() float64 { n, _ := r.state.TopicCount(); return float64(n) }),
+		gauge("partitions", "Partitions of all topics.", func() float64 { _, n := r.state.TopicCount(); return float64(n) }),
+		gauge("groups", "Groups that have committed offsets.", r.countGroups),
+		gauge("waiters", "Requests that wait for queues.", func() float64 { return float64(r.watch.count.Load()) }),
+		gauge("applied_index", "Log index of the last entry that was applied.", func() float64 { return float64(r.state.Applied()) }),
+		gauge("checkpoint_index", "Log index that the last checkpoint reaches to.", func() float64 { return float64(r.state.Durable()) }),
+		gauge("first_live_index", "Lowest log index that a queue may refer to; 0 when none does.", func() float64 { return float64(r.state.Store().FirstLive()) }),
+		gauge("overlay_bytes", "Memory that the next checkpoint frees.", func() float64 { return float64(r.state.OverlayBytes()) }),
+		gauge("term", "Raft term, which is Kafka's leader epoch.", func() float64 { return float64(r.log.Term()) }),
+		gauge("leader", "1 on the node that leads.", func() float64 {
+			if r.log.IsLeader() {
+				return 1
+			}
+			return 0
+		}),
+	}
+	for i, c := range m.collectors {
+		if err := reg.Register(c); err != nil {
+			m.collectors = m.collectors[:i]
+			m.unregister()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// unregister lets another router register.
+func (m *metrics) unregister() {
+	for _, c := range m.collectors {
+		m.registerer.Unregister(c)
+	}
+	m.collectors = nil
+}
+
+func (r *Router) countGroups() float64 {
+	n := 0
+	err := state.ReadGroups(r.state.Store(), func(state.Group) bool { n++; return true })
+	if err != nil {
+		return -1
+	}
+	return float64(n)
+}
+
+// published counts one publish.
+func (m *metrics) published(messages, bytes int, took time.Duration, err error) {
+	if err != nil {
+		m.publishErrors.WithLabelValues(core.KindOf(err).Error()).Inc()
+		return
+	}
+	m.produced.Add(float64(messages))
+	m.producedBytes.Add(float64(bytes))
+	m.publishSeconds.Observe(took.Seconds())
+}
+
+// read counts one read of a queue.
+func (m *metrics) read(items []Batch, bytes int, took time.Duration, err error) {
+	if err != nil {
+		m.readErrors.WithLabelValues(core.KindOf(err).Error()).Inc()
+		return
+	}
+	if len(items) == 0 {
+		return // a look at the end of a queue
+	}
+	messages := 0
+	for _, b := range items {
+		messages += int(binary.BigEndian.Uint32(b.Data[core.BatchHeaderLen-4:]))
+	}
+	m.consumed.Add(float64(messages))
+	m.consumedBytes.Add(float64(bytes))
+	m.readSeconds.Observe(took.Seconds())
+}
+
+const namespace = "polylog"
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func counterVec(name, help string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{"kind"})
+}
+
+func histogram(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: latencyBuckets})
+}
+
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, value)
+}

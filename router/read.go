@@ -1,0 +1,207 @@
+package router
+
+import (
+	"polylog/core"
+)
+
+// Head says where a queue begins and ends.
+type Head struct {
+	Start core.Offset // first offset that can be read
+	End   core.Offset // the offset that the next record gets; Start == End: empty
+	// Stable is the end for readers of committed records only: the first offset
+	// of the earliest open transaction, else End.
+	Stable        core.Offset
+	Bytes         int64       // of the live batches
+	MaxTime       int64       // largest timestamp, ms; meaningless when empty
+	MaxTimeOffset core.Offset // of the run of records that holds it
+}
+
+// ReadOptions bound one read.
+type ReadOptions struct {
+	MaxBytes int
+	// AtLeastOne returns the first batch even when it alone is larger than
+	// MaxBytes, so that a reader with a small limit still gets on.
+	AtLeastOne bool
+}
+
+// Batch is a whole batch as it is stored. The offset and the leader epoch in its
+// first 16 bytes are whatever the producer wrote: send Offset and Term instead.
+// Data is shared and must not be changed.
+type Batch struct {
+	Offset core.Offset // of the batch's first record
+	Term   core.Term
+	Data   []byte
+}
+
+// Batches collects what Read finds; the zero value is ready. Read appends to
+// Items, so one Batches can hold the answers for many queues.
+type Batches struct {
+	Items []Batch
+	Bytes int // sum of the lengths of Items' Data
+
+	runs    []core.Run
+	buffers []*[]byte
+}
+
+const (
+	// runsPerLook is how many runs are taken from the index at a time.
+	runsPerLook = 64
+	// gapAllowed is how many bytes of other queues are read along rather than
+	// asking the log once more.
+	gapAllowed = 4 << 10
+)
+
+// Head is where a queue begins and ends now.
+func (r *Router) Head(q core.QueueID) (Head, error) {
+	h, ok, err := r.state.Store().Queue(q)
+	switch {
+	case err != nil:
+		return Head{}, err
+	case !ok:
+		return Head{}, core.E(core.NotFound, "queue %d does not exist", q)
+	}
+	return Head{
+		Start: h.Start, End: h.End, Stable: h.End,
+		Bytes: h.Bytes, MaxTime: h.MaxTime, MaxTimeOffset: h.MaxTimeOffset,
+	}, nil
+}
+
+// Read appends to dst whole batches of q, from the one that contains from on. The
+// head is as of before the read; with an offset outside it the error is of kind
+// OutOfRange and the head still set. An empty answer is no error.
+//
+// What is read from disk has its CRC checked: kind Corrupt. Items stay valid until
+// dst.Release.
+func (r *Router) Read(q core.QueueID, from core.Offset, o ReadOptions, dst *Batches) (Head, error) {
+	head, err := r.Head(q)
+	if err != nil {
+		return head, err
+	}
+	if from < head.Start || from > head.End {
+		return head, core.E(core.OutOfRange, "offset %d of queue %d is outside [%d, %d]", from, q, head.Start, head.End)
+	}
+	began := r.clock()
+	items, bytes := len(dst.Items), dst.Bytes
+	err = r.readRuns(q, from, head.End, o, dst)
+	if err != nil && core.KindOf(err) == core.NotFound {
+		// Retention was faster than we.
+		if now, err2 := r.Head(q); err2 == nil && now.Start > from {
+			return now, core.E(core.OutOfRange, "offset %d of queue %d was trimmed, it starts at %d", from, q, now.Start)
+		}
+	}
+	if err != nil && len(dst.Items) > items {
+		err = nil // what was read is good; the reader meets the error next
+	}
+	r.met.read(dst.Items[items:], dst.Bytes-bytes, r.clock().Sub(began), err)
+	return head, err
+}
+
+func (r *Router) readRuns(q core.QueueID, from, end core.Offset, o ReadOptions, dst *Batches) error {
+	left := o.MaxBytes
+	first := o.AtLeastOne
+	for from < end {
+		runs, err := r.state.Store().Runs(q, from, runsPerLook, dst.runs[:0])
+		dst.runs = runs
+		if err != nil {
+			return err
+		}
+		if len(runs) == 0 {
+			return nil
+		}
+		fit := 0
+		for _, run := range runs {
+			if run.Offset >= end || (int(run.Len) > left && !first) {
+				break
+			}
+			first = false
+			left -= int(run.Len)
+			fit++
+		}
+		for rest := runs[:fit]; len(rest) > 0; {
+			n := stretch(rest)
+			if err := r.readStretch(rest[:n], dst); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+		if fit < len(runs) {
+			return nil
+		}
+		from = runs[len(runs)-1].End()
+	}
+	return nil
+}
+
+// stretch is how many of the runs to read at once: those of one log entry, as long
+// as little of other queues lies between.
+func stretch(runs []core.Run) int {
+	n := 1
+	for n < len(runs) && runs[n].Index == runs[0].Index {
+		end := runs[n-1].Pos + runs[n-1].Len
+		if runs[n].Pos < end || runs[n].Pos-end > gapAllowed {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// readStretch reads runs that lie close together in one log entry.
+func (r *Router) readStretch(runs []core.Run, dst *Batches) error {
+	start := runs[0].Pos
+	last := &runs[len(runs)-1]
+	n := last.Pos + last.Len - start
+	buf := getBuffer(int(n))
+	data, term, err := r.log.ReadAt(runs[0].Index, start, n, (*buf)[:n])
+	if err == nil && len(data) != int(n) {
+		err = core.E(core.Corrupt, "entry %d: %d bytes at %d, want %d", runs[0].Index, len(data), start, n)
+	}
+	if err != nil {
+		putBuffer(buf)
+		return err
+	}
+	fromDisk := sameMemory(data, *buf)
+	if fromDisk {
+		dst.buffers = append(dst.buffers, buf)
+	} else {
+		putBuffer(buf)
+	}
+	for i := range runs {
+		run := &runs[i]
+		b := data[run.Pos-start:][:run.Len:run.Len]
+		if fromDisk {
+			if err := checkBatch(b); err != nil {
+				return core.E(core.Corrupt, "batch at %d of entry %d: %v", run.Pos, run.Index, err)
+			}
+		}
+		dst.Items = append(dst.Items, Batch{run.Offset - core.Offset(run.First), term, b})
+		dst.Bytes += len(b)
+	}
+	return nil
+}
+
+func checkBatch(b []byte) error {
+	h, ok := core.ParseBatchHeader(b)
+	if !ok || h.TotalLen() != len(b) {
+		return core.E(core.Corrupt, "length of %d in %d bytes", h.TotalLen(), len(b))
+	}
+	if crc := core.BatchCRC(b); crc != h.CRC {
+		return core.E(core.Corrupt, "CRC is %08x, want %08x", crc, h.CRC)
+	}
+	return nil
+}
+
+func sameMemory(a, b []byte) bool {
+	return cap(a) > 0 && cap(b) > 0 && &a[:1][0] == &b[:1][0]
+}
+
+// Release gives the buffers back and empties dst for its next use. Items' Data must
+// not be touched afterwards, so call it after the socket write.
+func (b *Batches) Release() {
+	for i, buf := range b.buffers {
+		putBuffer(buf)
+		b.buffers[i] = nil
+	}
+	clear(b.Items)
+	b.Items, b.buffers, b.Bytes = b.Items[:0], b.buffers[:0], 0
+}

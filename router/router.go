@@ -1,0 +1,149 @@
+package router
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"polylog/core"
+	"polylog/router/state"
+)
+
+// Log is the replicated log, as cluster.Node offers it.
+type Log interface {
+	// Propose has c committed and applied, and returns Apply's result.
+	Propose(ctx context.Context, c core.Command) (core.Result, error)
+	// ProposeAsync does the same without waiting. done runs on one goroutine in
+	// log order and must not block. c's bytes stay untouched until then.
+	ProposeAsync(c core.Command, done func(core.Result, error))
+	// ReadAt is n bytes at pos of the data of entry i and the entry's term. The
+	// bytes alias an immutable cache or lie in buf, grown if needed.
+	ReadAt(i core.LogIndex, pos, n uint32, buf []byte) ([]byte, core.Term, error)
+	// FirstAfterTerm is the first index whose term is greater than t, or the one
+	// after the last.
+	FirstAfterTerm(t core.Term) core.LogIndex
+	// ReadIndex returns once this node has applied everything that was
+	// committed when it was called.
+	ReadIndex(ctx context.Context) error
+	// Trim allows the log to drop whole segments whose entries are all <= to.
+	Trim(to core.LogIndex)
+
+	Term() core.Term
+	Leader() (core.Member, bool)
+	IsLeader() bool
+	Members() []core.Member
+	ID() string
+	ClusterID() string
+}
+
+// Options are what a Router is made of. Log and State are required.
+type Options struct {
+	Log        Log
+	State      *state.State
+	Authorizer Authorizer       // nil allows everything
+	Clock      func() time.Time // time.Now when nil
+	Logger     *slog.Logger     // discards when nil
+	// Registerer receives the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Defaults are broker configuration values (see BrokerConfigKeys) from the
+	// node's own configuration file; they come after those set at run time.
+	Defaults map[string]string
+	// RetentionInterval is how often the leader looks for what has expired;
+	// log.retention.check.interval.ms when 0, never when negative.
+	RetentionInterval time.Duration
+}
+
+// Router is the door. It is safe for concurrent use.
+type Router struct {
+	log    Log
+	state  *state.State
+	auth   Authorizer
+	clock  func() time.Time
+	logger *slog.Logger
+
+	static  map[string]string // Options.Defaults, validated
+	brokers brokerCache
+	watch   watchers
+	met     *metrics
+
+	// admin orders read-change-propose sequences on topic and broker
+	// configuration that start at this node.
+	admin sync.Mutex
+
+	pids pidBlock
+
+	activeMu sync.Mutex
+	active   func(group string) bool // guarded by activeMu; nil: none is in use
+
+	stop     context.CancelFunc
+	loops    sync.WaitGroup
+	stopOnce sync.Once
+}
+
+// New starts a router. Defaults that do not parse are an error of kind
+// core.Invalid.
+func New(o Options) (*Router, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Authorizer == nil {
+		o.Authorizer = allowAll{}
+	}
+	r := &Router{
+		log:    o.Log,
+		state:  o.State,
+		auth:   o.Authorizer,
+		clock:  o.Clock,
+		logger: o.Logger,
+		static: map[string]string{},
+	}
+	for k, v := range o.Defaults {
+		if err := CheckBrokerConfig(k, v); err != nil {
+			return nil, err
+		}
+		r.static[k] = v
+	}
+	r.watch.init()
+	met, err := newMetrics(r, o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	r.met = met
+	r.state.OnTouched(r.watch.touched)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	if o.RetentionInterval >= 0 {
+		r.loops.Go(func() { r.retentionLoop(ctx, o.RetentionInterval) })
+	}
+	return r, nil
+}
+
+// Close stops the router's loops and waits for them. It may be called again.
+func (r *Router) Close() {
+	r.stopOnce.Do(func() {
+		r.stop()
+		r.loops.Wait()
+		r.met.unregister()
+	})
+}
+
+// now is the time in ms since the epoch.
+func (r *Router) now() int64 { return r.clock().UnixMilli() }
+
+// propose sends a command and returns its result; a refusal by Apply is the error.
+func (r *Router) propose(ctx context.Context, c core.Command) (core.Result, error) {
+	res, err := r.log.Propose(ctx, c)
+	if err != nil {
+		return res, err
+	}
+	if res.Err != nil {
+		return res, res.Err
+	}
+	return res, nil
+}

@@ -1,0 +1,67 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"polylog/core"
+	"polylog/index"
+)
+
+// An append command's body:
+//
+//	 0             8
+//	+-------------+------------------------+
+//	| queue (u64) | one record batch, whole|
+//	+-------------+------------------------+
+const appendHeadLen = 8
+
+// AppendCommand appends a batch to a queue. The batch is not copied.
+func AppendCommand(q core.QueueID, batch []byte) core.Command {
+	head := make([]byte, appendHeadLen)
+	binary.BigEndian.PutUint64(head, uint64(q))
+	return core.Command{Code: CodeAppend, Head: head, Payload: batch}
+}
+
+// append gives a batch its place in its queue.
+func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Result {
+	if len(body) < appendHeadLen+core.BatchHeaderLen {
+		return refused(core.Invalid, "append: %d bytes, a batch alone has at least %d", len(body), core.BatchHeaderLen)
+	}
+	q := core.QueueID(binary.BigEndian.Uint64(body))
+	batch := body[appendHeadLen:]
+	h, _ := core.ParseBatchHeader(batch)
+	if h.Magic != 2 || h.TotalLen() != len(batch) || h.LastOffsetDelta < 0 || h.Count < 1 {
+		return refused(core.Invalid, "append: magic %d, length %d of %d bytes, %d records up to delta %d",
+			h.Magic, h.TotalLen(), len(batch), h.Count, h.LastOffsetDelta)
+	}
+	run := core.Run{
+		MaxTime: h.MaxTime,
+		Ref: core.Ref{
+			Index: c.index,
+			Pos:   pos + appendHeadLen,
+			Len:   uint32(len(batch)),
+			Count: uint32(h.LastOffsetDelta) + 1,
+		},
+	}
+	if run.MaxTime < 0 {
+		// Without a timestamp of its own a batch ages from its arrival.
+		run.MaxTime = c.time
+	}
+	if h.HasProducer() {
+		return s.appendSequenced(tx, c, q, &h, run)
+	}
+	return s.appendRun(tx, q, run)
+}
+
+func (s *State) appendRun(tx *index.Tx, q core.QueueID, run core.Run) core.Result {
+	run, err := tx.Append(q, run)
+	if err != nil {
+		return s.storeResult(err)
+	}
+	s.touch(q)
+	head, _, err := tx.Queue(q)
+	if err != nil {
+		return s.storeResult(err)
+	}
+	return core.Result{Offset: run.Offset, Start: head.Start}
+}

@@ -1,0 +1,31 @@
+package state
+
+import (
+	"polylog/core"
+)
+
+// The command codes. They are in logs on disk: never change or reuse one.
+const (
+	CodeAppend              core.Code = 1
+	CodeCreateTopic         core.Code = 2
+	CodeDeleteTopic         core.Code = 3
+	CodeCreatePartitions    core.Code = 4
+	CodeAlterTopicConfig    core.Code = 5
+	CodeAlterBrokerConfig   core.Code = 6
+	CodeCommitOffsets       core.Code = 7
+	CodeDeleteOffsets       core.Code = 8
+	CodeDeleteGroup         core.Code = 9
+	CodeAllocateProducerIDs core.Code = 10
+	CodeTrimQueues          core.Code = 11
+	CodeExpire              core.Code = 12
+)
+
+// invalid is the result of a command whose body cannot be read.
+func invalid(what string, err error) core.Result {
+	return core.Result{Err: core.E(core.Invalid, "%s: %v", what, err)}
+}
+
+// refused is the result of a command that was understood but not done.
+func refused(k core.Kind, format string, args ...any) core.Result {
+	return core.Result{Err: core.E(k, format, args...)}
+}

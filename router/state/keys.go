@@ -1,0 +1,72 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"polylog/core"
+	"polylog/core/wire"
+)
+
+// The KV space. Numbers in keys are big-endian, so that keys sort by them; a
+// string that something follows has its length in front.
+//
+//	b <key>                        a broker configuration value
+//	c <name>                       a counter, u64: the next number to give
+//	g <group>                      a group: protocol type, time of last change
+//	o <len, group> <queue u64>     a committed offset
+//	p <queue u64> <producer u64>   a producer's last batches on a queue
+//	r <queue u64> <group>          nothing: the group has an offset on the queue
+//	t <len, namespace> <name>      a topic
+//
+// Every value begins with a version byte, but counters and r's empty ones.
+const (
+	prefixBroker   = 'b'
+	prefixCounter  = 'c'
+	prefixGroup    = 'g'
+	prefixOffset   = 'o'
+	prefixProducer = 'p'
+	prefixByQueue  = 'r'
+	prefixTopic    = 't'
+)
+
+// valueVersion is the first byte of every value.
+const valueVersion = 1
+
+func brokerKey(name string) []byte { return append([]byte{prefixBroker}, name...) }
+
+func topicKey(n core.Name) []byte {
+	return append(wire.AppendString([]byte{prefixTopic}, n.Namespace), n.Name...)
+}
+
+func groupKey(group string) []byte { return append([]byte{prefixGroup}, group...) }
+
+func offsetPrefix(group string) []byte { return wire.AppendString([]byte{prefixOffset}, group) }
+
+func offsetKey(group string, q core.QueueID) []byte {
+	return binary.BigEndian.AppendUint64(offsetPrefix(group), uint64(q))
+}
+
+func byQueuePrefix(q core.QueueID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixByQueue}, uint64(q))
+}
+
+func byQueueKey(q core.QueueID, group string) []byte { return append(byQueuePrefix(q), group...) }
+
+func producerPrefix(q core.QueueID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixProducer}, uint64(q))
+}
+
+func producerKVKey(k producerKey) []byte {
+	return binary.BigEndian.AppendUint64(producerPrefix(k.queue), uint64(k.id))
+}
+
+// after is the smallest key that is greater than every key with this prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

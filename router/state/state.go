@@ -1,0 +1,249 @@
+package state
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"polylog/core"
+	"polylog/core/wire"
+	"polylog/index"
+)
+
+// Options are for Open. The zero value is fine.
+type Options struct {
+	// Touched is called after each applied batch of entries with the queues that
+	// grew or went, some maybe twice. It runs on the applier's goroutine, holds
+	// no lock and must not keep the slice. OnTouched sets it later.
+	Touched func([]core.QueueID)
+	// Fatal is told that the store failed. It must not return; nil panics.
+	Fatal func(error)
+}
+
+// State is the state machine.
+type State struct {
+	store   *index.Store
+	fatal   func(error)
+	touched atomic.Pointer[func([]core.QueueID)]
+
+	// The applier's own; see each family's file.
+	all           topicSet          // as of the last applied command
+	changed       []topicChange     // not yet in view
+	broker        map[string]string // as of the last applied command; replaced, never changed
+	brokerChanged bool              // view has an older one
+	producers     map[producerKey]*producer
+	dirty         []producerKey  // producers of which the KV space has an older version
+	round         uint64         // counts checkpoints
+	queues        []core.QueueID // touched in this batch
+	storeErr      error          // the first error of the store in this batch
+
+	// view is what readers see: complete batches only.
+	view struct {
+		sync.RWMutex
+		topics topicSet
+		broker map[string]string
+	}
+	generation atomic.Uint64 // of view.broker
+}
+
+// cursor says where in the log Apply is.
+type cursor struct {
+	index core.LogIndex
+	time  int64 // the entry's, ms
+}
+
+// Open takes the state from the store.
+func Open(store *index.Store, o Options) (*State, error) {
+	s := &State{
+		store:     store,
+		fatal:     o.Fatal,
+		all:       newTopicSet(),
+		broker:    map[string]string{},
+		producers: map[producerKey]*producer{},
+	}
+	if s.fatal == nil {
+		s.fatal = func(err error) { panic(err) }
+	}
+	if o.Touched != nil {
+		s.OnTouched(o.Touched)
+	}
+	s.view.topics = newTopicSet()
+	if err := s.loadTopics(); err != nil {
+		return nil, err
+	}
+	if err := s.loadBroker(); err != nil {
+		return nil, err
+	}
+	s.generation.Store(1)
+	return s, nil
+}
+
+// OnTouched sets Options.Touched.
+func (s *State) OnTouched(fn func([]core.QueueID)) { s.touched.Store(&fn) }
+
+// Store is the store that the state is kept in, for reading.
+func (s *State) Store() *index.Store { return s.store }
+
+// Applied is the index of the last entry that was applied.
+func (s *State) Applied() core.LogIndex { return s.store.Applied() }
+
+// Durable is the index of the last entry whose effects are on disk.
+func (s *State) Durable() core.LogIndex { return s.store.Durable() }
+
+// OverlayBytes is the memory that the next checkpoint would free.
+func (s *State) OverlayBytes() int64 { return s.store.OverlayBytes() }
+
+// Apply applies committed entries and returns, for each, one result per command.
+func (s *State) Apply(entries []core.Entry) [][]core.Result {
+	out := make([][]core.Result, len(entries))
+	s.queues = s.queues[:0]
+	err := s.store.Update(func(tx *index.Tx) error {
+		for i := range entries {
+			out[i] = s.applyEntry(tx, entries[i])
+			if s.storeErr != nil {
+				return s.storeErr
+			}
+			tx.SetApplied(entries[i].Index)
+		}
+		return nil
+	})
+	if err != nil {
+		s.fatal(err)
+		return out
+	}
+	s.publish()
+	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
+		(*fn)(s.queues)
+	}
+	return out
+}
+
+// applyEntry applies one entry's commands. What cannot be taken apart has one
+// result that says so, after those of the commands before it.
+func (s *State) applyEntry(tx *index.Tx, e core.Entry) []core.Result {
+	results := make([]core.Result, 0, commandCount(e.Data))
+	c := cursor{e.Index, e.Time()}
+	err := e.Commands(func(code core.Code, body []byte, pos uint32) {
+		if s.storeErr == nil {
+			results = append(results, s.command(tx, &c, code, body, pos))
+		}
+	})
+	if err != nil {
+		results = append(results, refused(core.KindOf(err), "%v", err))
+	}
+	return results
+}
+
+// command is the table of what commands mean.
+func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, pos uint32) core.Result {
+	switch code {
+	case CodeAppend:
+		return s.append(tx, c, body, pos)
+	case CodeCreateTopic:
+		return s.createTopic(tx, c, body, pos)
+	case CodeDeleteTopic:
+		return s.deleteTopic(tx, body)
+	case CodeCreatePartitions:
+		return s.createPartitions(tx, body)
+	case CodeAlterTopicConfig:
+		return s.alterTopicConfig(tx, body)
+	case CodeAlterBrokerConfig:
+		return s.alterBrokerConfig(tx, body)
+	case CodeCommitOffsets:
+		return s.commitOffsets(tx, c, body)
+	case CodeDeleteOffsets:
+		return s.deleteOffsets(tx, body)
+	case CodeDeleteGroup:
+		return s.deleteGroup(tx, body)
+	case CodeAllocateProducerIDs:
+		return s.allocateProducerIDs(tx, body)
+	case CodeTrimQueues:
+		return s.trimQueues(tx, body)
+	case CodeExpire:
+		return s.expire(tx, c, body)
+	}
+	return refused(core.Unsupported, "unknown command code %d", code)
+}
+
+// commandCount guesses how many commands an entry has, to allocate once. It never
+// guesses more than there can be.
+func commandCount(data []byte) int {
+	n := 0
+	for pos := core.EntryHeaderLen; len(data)-pos >= core.CommandHeaderLen; n++ {
+		step := int(uint32(data[pos])<<24 | uint32(data[pos+1])<<16 | uint32(data[pos+2])<<8 | uint32(data[pos+3]))
+		pos += 4 + max(step, 1)
+	}
+	return n
+}
+
+// Configure keeps the raft configuration that holds from index on.
+func (s *State) Configure(index core.LogIndex, conf []byte) {
+	if err := s.update(func(tx txn) error {
+		tx.SetConfiguration(index, conf)
+		return nil
+	}); err != nil {
+		s.fatal(err)
+	}
+}
+
+// txn shortens signatures.
+type txn = *index.Tx
+
+func (s *State) update(fn func(txn) error) error { return s.store.Update(fn) }
+
+// Freeze prepares a checkpoint of everything that was applied.
+func (s *State) Freeze() (core.Checkpoint, error) {
+	if err := s.update(s.flushProducers); err != nil {
+		return nil, err
+	}
+	cp, err := s.store.Freeze()
+	if err != nil {
+		return nil, err
+	}
+	s.round++
+	s.forgetIdleProducers()
+	return cp, nil
+}
+
+// Hash is a digest of the whole state, equal on all replicas that applied the
+// same entries. It belongs to the applier's goroutine.
+func (s *State) Hash() ([32]byte, error) {
+	if err := s.update(s.flushProducers); err != nil {
+		return [32]byte{}, err
+	}
+	return s.store.Hash()
+}
+
+// touch notes that a queue's readers should look.
+func (s *State) touch(q core.QueueID) {
+	if n := len(s.queues); n > 0 && s.queues[n-1] == q {
+		return
+	}
+	s.queues = append(s.queues, q)
+}
+
+// storeResult turns an error of the store into a result where it is about the
+// command, and else remembers it as the end.
+func (s *State) storeResult(err error) core.Result {
+	switch k := core.KindOf(err); k {
+	case core.NotFound, core.Exists, core.OutOfRange, core.Invalid:
+		return refused(k, "%v", err)
+	}
+	s.storeErr = err
+	return refused(core.Internal, "%v", err)
+}
+
+// scanKeys copies the keys that begin with prefix.
+func scanKeys(r index.Reader, prefix []byte) (keys [][]byte, err error) {
+	err = r.Scan(prefix, after(prefix), func(k, _ []byte) bool {
+		keys = append(keys, append([]byte(nil), k...))
+		return true
+	})
+	return keys, err
+}
+
+func checkVersion(r *wire.Reader, what string) error {
+	if v := r.Byte(); v != valueVersion {
+		return core.E(core.Corrupt, "%s: value of version %d, this binary knows %d", what, v, valueVersion)
+	}
+	return nil
+}
