@@ -27,6 +27,11 @@ func apiVersions(_ context.Context, c *call, req *kmsg.ApiVersionsRequest) {
 		}
 		c.softwareName, c.softwareVersion = req.ClientSoftwareName, req.ClientSoftwareVersion
 	}
+	if c.version >= 5 && !c.isUs(req) {
+		resp.ErrorCode = codeRebootstrapRequired
+		c.reply(resp)
+		return
+	}
 	for _, a := range c.srv.apis {
 		if a != nil {
 			resp.ApiKeys = append(resp.ApiKeys, a.range18())
@@ -37,4 +42,10 @@ func apiVersions(_ context.Context, c *call, req *kmsg.ApiVersionsRequest) {
 
 func (a *api) range18() kmsg.ApiVersionsResponseApiKey {
 	return kmsg.ApiVersionsResponseApiKey{ApiKey: a.key.Int16(), MinVersion: a.advertisedMin(), MaxVersion: a.max}
+}
+
+// isUs reports whether the client meant to reach this node, as far as it says (KIP-1242).
+func (c *call) isUs(req *kmsg.ApiVersionsRequest) bool {
+	info := c.srv.router.Cluster()
+	return (req.ClusterID == nil || *req.ClusterID == info.ClusterID) && (req.NodeID < 0 || req.NodeID == nodeID(info.NodeID))
 }

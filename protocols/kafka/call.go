@@ -17,8 +17,9 @@ type call struct {
 	frameHead
 	clientID string
 
-	frame  *buffer // what the request may alias; released when the call ends
-	budget int64   // bytes held of the server's budget for requests
+	frame  *buffer      // what req aliases; released when the call ends
+	req    kmsg.Request // to use again when the call ends; nil: not to be
+	budget int64        // bytes held of the server's budget for requests
 
 	// Guarded by conn.mu.
 	done bool

@@ -72,6 +72,7 @@ func (c *conn) serve(ctx context.Context) {
 		c.drain(ctx)
 	}
 	c.close(err)
+	c.srv.fetchSessions.closeAll(c)
 	c.wg.Wait()
 	stop()
 	_ = c.nc.Close()
@@ -151,7 +152,7 @@ func (c *conn) read(ctx context.Context) error {
 		if err := c.admit(a, head, n); err != nil {
 			return err
 		}
-		cl := &call{session: &c.session, frameHead: head, budget: int64(n)}
+		cl := &call{session: &c.session, frameHead: head, budget: min(a.weight(n), c.srv.opts.RequestMemory)}
 		if err := c.srv.requestBytes.Acquire(ctx, cl.budget); err != nil {
 			return err
 		}
@@ -211,7 +212,7 @@ func (c *conn) admit(a *api, head frameHead, n int) error {
 	}
 	limit := c.srv.opts.MaxOtherRequestBytes
 	switch {
-	case a.key == kmsg.Produce:
+	case a.is(hasRecords):
 		limit = c.srv.opts.MaxRequestBytes
 	case !c.session.valid:
 		limit = firstRequestBytes
@@ -245,7 +246,9 @@ func (c *conn) start(ctx context.Context, a *api, cl *call) error {
 			return fmt.Errorf("decode %s version %d: %w", kmsg.NameForKey(cl.key), cl.version, err)
 		}
 	}
-	if !a.aliases {
+	if a.is(hasRecords) {
+		cl.req = req
+	} else {
 		cl.frame.release()
 		cl.frame = nil
 	}
@@ -317,7 +320,10 @@ func (c *call) end() {
 	if c.raw != nil && c.raw.release != nil {
 		c.raw.release()
 	}
-	c.raw, c.resp = nil, nil
+	if p, ok := c.req.(*kmsg.ProduceRequest); ok {
+		producePool.Put(p)
+	}
+	c.raw, c.resp, c.req = nil, nil, nil
 	c.srv.requestBytes.Release(c.budget)
 }
 

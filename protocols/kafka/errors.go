@@ -71,6 +71,7 @@ const (
 	codeUnstableOffsetCommit         int16 = 88
 	codeThrottlingQuotaExceeded      int16 = 89
 	codeProducerFenced               int16 = 90
+	codeResourceNotFound             int16 = 91
 	codeUnknownTopicID               int16 = 100
 	codeInconsistentTopicID          int16 = 103
 	codeFetchSessionTopicIDError     int16 = 106

@@ -6,15 +6,25 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"polylog/core"
+	"polylog/router"
 )
 
 // Options say what a Server serves and how much of the machine it may use.
 type Options struct {
-	Listeners []net.Listener // taken over: Close closes them
-	Logger    *slog.Logger
+	Router     *router.Router
+	Listeners  []net.Listener // taken over: Close closes them
+	Advertised string         // host:port that clients are told; else the address that each came by
+	Rack       string
+	Namespace  string // of the clients' topics and groups, core.DefaultNamespace when empty
+	DataDir    string // shown to administrators
+	Clock      func() time.Time
+	Logger     *slog.Logger
 
 	MaxConnections       int           // default 10,000
 	IdleTimeout          time.Duration // connections.max.idle.ms, default 10 min
@@ -25,6 +35,7 @@ type Options struct {
 	MaxInFlight          int           // unanswered Produces of a connection, default 128
 	MaxInFlightBytes     int           // their frames, after which no more are read; default 32 MiB
 	RequestMemory        int64         // bytes of requests in flight, all connections; default 512 MiB
+	FetchMemory          int           // bytes of answers not sent yet after which each fetch gets little; default 256 MiB
 }
 
 func (o *Options) ensureDefaults() {
@@ -37,7 +48,12 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.MaxInFlight, 128)
 	setDefault(&o.MaxInFlightBytes, 32<<20)
 	setDefault(&o.RequestMemory, 512<<20)
+	setDefault(&o.FetchMemory, 256<<20)
+	setDefault(&o.Namespace, core.DefaultNamespace)
 	o.RequestMemory = max(o.RequestMemory, int64(o.MaxRequestBytes))
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -52,10 +68,14 @@ func setDefault[T comparable](v *T, d T) {
 
 // Server serves Kafka's protocol on its listeners.
 type Server struct {
-	opts         Options
-	log          *slog.Logger
-	apis         apiTable
-	requestBytes *semaphore.Weighted
+	opts          Options
+	log           *slog.Logger
+	router        *router.Router
+	apis          apiTable
+	requestBytes  *semaphore.Weighted
+	inflating     chan struct{} // holds a token for each batch that is being inflated
+	fetchHeld     atomic.Int64  // bytes of records in fetch answers that are not sent yet
+	fetchSessions *fetchCache
 
 	stopping chan struct{} // closed when Close begins: long polls answer with what they have
 	wg       sync.WaitGroup
@@ -67,16 +87,19 @@ type Server struct {
 // New makes a Server. Serve starts it.
 func New(o Options) (*Server, error) {
 	o.ensureDefaults()
-	if len(o.Listeners) == 0 {
-		return nil, errors.New("kafka: no listener")
+	if len(o.Listeners) == 0 || o.Router == nil {
+		return nil, errors.New("kafka: no listener or no router")
 	}
 	return &Server{
-		opts:         o,
-		log:          o.Logger,
-		apis:         newAPITable(),
-		requestBytes: semaphore.NewWeighted(o.RequestMemory),
-		stopping:     make(chan struct{}),
-		conns:        make(map[*conn]struct{}),
+		opts:          o,
+		log:           o.Logger,
+		router:        o.Router,
+		apis:          newAPITable(),
+		inflating:     make(chan struct{}, inflateAtOnce),
+		fetchSessions: newFetchCache(),
+		requestBytes:  semaphore.NewWeighted(o.RequestMemory),
+		stopping:      make(chan struct{}),
+		conns:         make(map[*conn]struct{}),
 	}, nil
 }
 
@@ -140,6 +163,18 @@ func (s *Server) startConn(nc net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	}()
+}
+
+// inflateAtOnce is how many batches are inflated at a time, to core.MaxInflated at most.
+const inflateAtOnce = 2
+
+// now is the time in ms since the epoch.
+func (s *Server) now() int64 { return s.opts.Clock().UnixMilli() }
+
+// freeFetchBytes is how much more fetch answers may hold; below 0 when they hold more
+// than they should.
+func (s *Server) freeFetchBytes() int {
+	return s.opts.FetchMemory - int(s.fetchHeld.Load())
 }
 
 func (s *Server) isStopping() bool {

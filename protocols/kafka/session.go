@@ -1,12 +1,62 @@
 package kafka
 
+import (
+	"polylog/core"
+	"polylog/router"
+)
+
 // session is what a connection knows about its client. Fields are written by the
 // reader goroutine only, before the requests that depend on them start.
 type session struct {
 	srv  *Server
 	conn *conn
 
+	principal       router.Principal
 	valid           bool // a well-formed request has come: larger frames are welcome
 	softwareName    string
 	softwareVersion string
+}
+
+// topicName is a client's topic name in the session's namespace.
+func (s *session) topicName(name string) core.Name {
+	return core.Name{Namespace: s.srv.opts.Namespace, Name: name}
+}
+
+// topic finds a topic the way a request names it: by name, or by id in the versions
+// that have one. The code says why there is none.
+func (s *session) topic(name string, id core.TopicID, byID bool) (*router.Topic, int16) {
+	if byID {
+		t, ok := s.srv.router.TopicByID(id)
+		if !ok || t.Name.Namespace != s.srv.opts.Namespace {
+			return nil, codeUnknownTopicID
+		}
+		return t, codeNone
+	}
+	t, ok := s.srv.router.Topic(s.topicName(name))
+	if !ok {
+		return nil, codeUnknownTopicOrPartition
+	}
+	return t, codeNone
+}
+
+// may is nil when the client has the right for op on a topic.
+func (s *session) may(op router.Operation, topic core.Name) error {
+	return s.srv.router.Authorize(s.principal, op, router.Resource{Kind: router.ResourceTopic, Name: topic})
+}
+
+// mayCluster is nil when the client has the right for op on the cluster.
+func (s *session) mayCluster(op router.Operation) error {
+	return s.srv.router.Authorize(s.principal, op, router.Resource{Kind: router.ResourceCluster})
+}
+
+// leaderEpochCode compares the leader epoch that a client believes in with ours.
+func leaderEpochCode(client, current int32) int16 {
+	switch {
+	case client < 0 || client == current:
+		return codeNone
+	case client < current:
+		return codeFencedLeaderEpoch
+	default:
+		return codeUnknownLeaderEpoch
+	}
 }

@@ -1,0 +1,231 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// Version 7 brought sessions, 12 epochs and tagged fields, 13 topic ids, 16 leader
+// hints. Nothing is ever converted: version 4 is the first with format 2.
+const (
+	fetchMin      = 4
+	fetchMax      = 18
+	fetchSessions = 7
+	fetchTopicID  = 13
+	fetchHints    = 16
+)
+
+const readCommitted = 1
+
+// crowdedFetchBytes is what one fetch gets while the answers that wait for slow
+// readers already fill Options.FetchMemory.
+const crowdedFetchBytes = 64 << 10
+
+// fetchPart is one partition of a fetch: what is asked, then what is answered.
+type fetchPart struct {
+	fetchKey
+	offset      core.Offset
+	maxBytes    int32
+	epoch       int32 // that the client believes in; -1: none
+	lastFetched int32 // epoch of the record before offset; -1: unknown
+
+	queue core.QueueID
+	code  int16 // of a part that cannot be read; decided before the first look
+
+	answer fetchAnswer
+}
+
+// fetchAnswer is a partition's answer after the last look.
+type fetchAnswer struct {
+	code               int16
+	high, stable, from int64 // high watermark, last stable offset, log start offset
+	batches            []router.Batch
+	size               int // of batches
+	diverging          bool
+	divergingEpoch     int32
+	divergingEnd       int64
+}
+
+// fetching is a Fetch under way.
+type fetching struct {
+	call     *call
+	req      *kmsg.FetchRequest
+	session  *fetchSession // nil: none
+	full     bool          // every partition is answered, not only those with news
+	parts    []fetchPart
+	maxBytes int
+	held     int64 // of the server's FetchMemory
+
+	batches router.Batches
+}
+
+// fetch answers at once when there is an error, enough data, or no wish to wait; else
+// it waits for records on a goroutine of its own.
+func fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) {
+	f := &fetching{call: c, req: req}
+	if code := f.open(); code != codeNone {
+		resp := kmsg.NewPtrFetchResponse()
+		resp.ErrorCode = code
+		c.reply(resp)
+		return
+	}
+	f.maxBytes = min(int(max(req.MaxBytes, 0)), c.srv.router.BrokerConfig().FetchMaxBytes)
+	for i := range f.parts {
+		f.resolve(&f.parts[i])
+	}
+	if f.look() || req.MaxWaitMillis <= 0 {
+		f.answer()
+		return
+	}
+	f.forget()
+	c.background(ctx, f.wait)
+}
+
+// wait looks again whenever one of the queues grows, until there is enough, the client's
+// patience ends, or the connection does.
+func (f *fetching) wait(ctx context.Context) {
+	wake := make(chan struct{}, 1)
+	queues := make([]core.QueueID, 0, len(f.parts))
+	for i := range f.parts {
+		if f.parts[i].code == codeNone {
+			queues = append(queues, f.parts[i].queue)
+		}
+	}
+	stop := f.call.srv.router.Watch(queues, func() { signal(wake) })
+	defer stop()
+	timer := time.NewTimer(time.Duration(f.req.MaxWaitMillis) * time.Millisecond)
+	defer timer.Stop()
+	for { // the first look catches what came before Watch
+		if f.look() {
+			break
+		}
+		f.forget()
+		select {
+		case <-wake:
+			continue
+		case <-timer.C:
+		case <-f.call.srv.stopping:
+		case <-ctx.Done():
+			f.call.drop()
+			return
+		}
+		f.look()
+		break
+	}
+	f.answer()
+}
+
+// resolve finds a part's queue, or the code for there being none.
+func (f *fetching) resolve(p *fetchPart) {
+	c := f.call
+	t, code := c.topic(p.topic, p.id, c.version >= fetchTopicID)
+	if t == nil {
+		p.code = code
+		return
+	}
+	if c.may(router.OpRead, t.Name) != nil {
+		p.code = codeTopicAuthorizationFailed
+		return
+	}
+	q, ok := t.Queue(p.partition)
+	switch {
+	case !ok:
+		p.code = codeUnknownTopicOrPartition
+	case !c.srv.router.IsLeader():
+		p.code = codeNotLeaderOrFollower
+	default:
+		p.queue = q
+		p.code = leaderEpochCode(p.epoch, int32(c.srv.router.Term()))
+	}
+}
+
+// look reads every part and reports whether that is worth answering with.
+func (f *fetching) look() bool {
+	budget := f.maxBytes
+	if free := f.call.srv.freeFetchBytes(); free < budget {
+		budget = max(free, min(budget, crowdedFetchBytes))
+	}
+	news, got := false, 0
+	for i := range f.parts {
+		p := &f.parts[i]
+		p.answer = fetchAnswer{code: p.code, high: -1, stable: -1, from: -1}
+		if p.code == codeNone {
+			f.read(p, budget-got, got == 0)
+			got += p.answer.size
+		}
+		news = news || p.answer.code != codeNone || p.answer.diverging
+	}
+	f.held += int64(got)
+	f.call.srv.fetchHeld.Add(int64(got))
+	return news || got >= int(f.req.MinBytes)
+}
+
+// read fills a part's answer with at most budget bytes, except that the first batch of
+// a fetch may be larger (KIP-74).
+func (f *fetching) read(p *fetchPart, budget int, first bool) {
+	a := &p.answer
+	r := f.call.srv.router
+	if p.lastFetched >= 0 {
+		epoch, end, err := r.EpochEnd(p.queue, core.Term(p.lastFetched))
+		if err == nil && (int32(epoch) < p.lastFetched || end < p.offset) {
+			a.diverging, a.divergingEpoch, a.divergingEnd = true, int32(epoch), int64(end)
+			budget = 0
+		}
+	}
+	before := len(f.batches.Items)
+	head, err := r.Read(p.queue, p.offset, router.ReadOptions{
+		MaxBytes:   max(min(int(p.maxBytes), budget), 0),
+		AtLeastOne: first && !a.diverging,
+	}, &f.batches)
+	if err != nil {
+		a.code = fetchCode(err)
+		return
+	}
+	a.high, a.stable, a.from = int64(head.End), int64(head.Stable), int64(head.Start)
+	a.batches = f.batches.Items[before:len(f.batches.Items):len(f.batches.Items)]
+	if f.req.IsolationLevel == readCommitted {
+		for i, b := range a.batches {
+			if b.Offset >= head.Stable {
+				a.batches = a.batches[:i]
+				break
+			}
+		}
+	}
+	for _, b := range a.batches {
+		a.size += len(b.Data)
+	}
+}
+
+func fetchCode(err error) int16 {
+	switch core.KindOf(err) {
+	case core.Corrupt:
+		return codeStorageError // retriable, unlike what a client makes of its own CRC check
+	default:
+		return code(err)
+	}
+}
+
+// forget gives back what a look has read.
+func (f *fetching) forget() {
+	f.batches.Release()
+	f.call.srv.fetchHeld.Add(-f.held)
+	f.held = 0
+	for i := range f.parts {
+		f.parts[i].answer.batches = nil
+	}
+}
+
+// answer sends what the last look has found.
+func (f *fetching) answer() {
+	id := int32(0)
+	if f.session != nil {
+		id = f.session.id
+		f.session.update(f)
+	}
+	f.call.replyRaw(f.encode(id))
+}

@@ -1,0 +1,101 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/router"
+)
+
+// The timestamps that mean something else (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023).
+const (
+	offsetLatest          = -1
+	offsetEarliest        = -2
+	offsetMaxTimestamp    = -3
+	offsetEarliestLocal   = -4
+	offsetLatestTiered    = -5
+	offsetEarliestPending = -6
+)
+
+// listOffsets finds offsets by time.
+func listOffsets(_ context.Context, c *call, req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	resp := kmsg.NewPtrListOffsetsResponse()
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		t := kmsg.NewListOffsetsResponseTopic()
+		t.Topic = rt.Topic
+		topic, code := c.topic(rt.Topic, [16]byte{}, false)
+		if topic != nil && c.may(router.OpDescribe, topic.Name) != nil {
+			topic, code = nil, codeTopicAuthorizationFailed
+		}
+		for j := range rt.Partitions {
+			p := kmsg.NewListOffsetsResponseTopicPartition()
+			p.Partition = rt.Partitions[j].Partition
+			p.Timestamp, p.Offset, p.LeaderEpoch = -1, -1, -1
+			if topic == nil {
+				p.ErrorCode = code
+			} else {
+				p.ErrorCode = c.listOffset(topic, &rt.Partitions[j], req.IsolationLevel, &p)
+			}
+			t.Partitions = append(t.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, t)
+	}
+	return resp
+}
+
+// listOffset fills p's offset and timestamp, and returns its code.
+func (c *call) listOffset(t *router.Topic, rp *kmsg.ListOffsetsRequestTopicPartition, isolation int8, p *kmsg.ListOffsetsResponseTopicPartition) int16 {
+	r := c.srv.router
+	q, ok := t.Queue(rp.Partition)
+	if !ok {
+		return codeUnknownTopicOrPartition
+	}
+	if !r.IsLeader() {
+		return codeNotLeaderOrFollower
+	}
+	term := int32(r.Term())
+	if code := leaderEpochCode(rp.CurrentLeaderEpoch, term); code != codeNone {
+		return code
+	}
+	switch rp.Timestamp {
+	case offsetLatest, offsetEarliest, offsetEarliestLocal:
+		head, err := r.Head(q)
+		if err != nil {
+			return code(err)
+		}
+		p.LeaderEpoch = term
+		switch {
+		case rp.Timestamp != offsetLatest:
+			p.Offset = int64(head.Start)
+		case isolation == readCommitted:
+			p.Offset = int64(head.Stable)
+		default:
+			p.Offset = int64(head.End)
+		}
+		return codeNone
+	case offsetLatestTiered, offsetEarliestPending:
+		return codeNone // nothing is in remote storage: -1
+	case offsetMaxTimestamp:
+		off, ts, ok, err := r.OffsetOfMaxTime(q)
+		if err != nil {
+			return code(err)
+		}
+		if ok {
+			p.Offset, p.Timestamp, p.LeaderEpoch = int64(off), ts, term
+		}
+		return codeNone
+	}
+	if rp.Timestamp < 0 {
+		return codeInvalidRequest
+	}
+	off, ts, ok, err := r.OffsetByTime(q, rp.Timestamp)
+	if err != nil {
+		return code(err)
+	}
+	if ok {
+		p.Offset, p.Timestamp, p.LeaderEpoch = int64(off), ts, term
+	}
+	return codeNone
+}

@@ -1,0 +1,142 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// autoCreateWait bounds how long a Metadata request waits for the topics that it makes.
+const autoCreateWait = 5 * time.Second
+
+// metadata tells who is who and which topics there are. Topics that do not exist yet
+// are made first, where configuration and client allow it, so that the answer already
+// names their leader: Kafka answers UNKNOWN_TOPIC_OR_PARTITION instead and leaves the
+// client to ask again.
+func metadata(ctx context.Context, c *call, req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	cl := c.cluster()
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.ClusterID, resp.ControllerID = &cl.id, cl.leader
+	for _, n := range cl.nodes {
+		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: n.id, Host: n.host, Port: n.port, Rack: n.rack})
+	}
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = c.clusterOperations()
+	}
+	// Version 0 has no null array: an empty one means all topics.
+	if req.Topics == nil || c.version == 0 && len(req.Topics) == 0 {
+		for _, t := range c.srv.router.Topics(c.srv.opts.Namespace) {
+			if c.may(router.OpDescribe, t.Name) == nil {
+				resp.Topics = append(resp.Topics, c.metadataTopic(&cl, t, req.IncludeTopicAuthorizedOperations))
+			}
+		}
+		return resp
+	}
+	asked := distinct(req.Topics)
+	if c.version < 4 || req.AllowAutoTopicCreation {
+		c.autoCreate(ctx, asked)
+	}
+	for i := range asked {
+		resp.Topics = append(resp.Topics, c.metadataAsked(&cl, &asked[i], req.IncludeTopicAuthorizedOperations))
+	}
+	return resp
+}
+
+// distinct drops repetitions, which would only make the answer longer.
+func distinct(topics []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
+	type key struct {
+		name string
+		id   core.TopicID
+	}
+	seen := make(map[key]bool, len(topics))
+	kept := topics[:0]
+	for _, t := range topics {
+		k := key{id: t.TopicID}
+		if t.Topic != nil {
+			k.name = *t.Topic
+		}
+		if !seen[k] {
+			seen[k] = true
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// autoCreate makes the topics that are asked for by name and do not exist.
+func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic) {
+	if !c.srv.router.BrokerConfig().AutoCreateTopics {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
+	defer cancel()
+	var missing []core.Name
+	for i := range asked {
+		t := &asked[i]
+		if t.Topic == nil || *t.Topic == "" || router.CheckTopicName(*t.Topic) != nil {
+			continue
+		}
+		if _, ok := c.srv.router.Topic(c.topicName(*t.Topic)); !ok {
+			missing = append(missing, c.topicName(*t.Topic))
+		}
+	}
+	each(len(missing), func(i int) {
+		if ctx.Err() != nil {
+			return // the answer says that the topic is unknown
+		}
+		_, err := c.srv.router.CreateTopic(ctx, c.principal, router.TopicSpec{Name: missing[i], Partitions: -1})
+		if err != nil && core.KindOf(err) != core.Exists {
+			c.conn.log.Info("kafka topic not created automatically", "topic", missing[i].String(), "err", err)
+		}
+	})
+}
+
+// metadataAsked is the answer for one topic of a request.
+func (c *call) metadataAsked(cl *cluster, asked *kmsg.MetadataRequestTopic, operations bool) kmsg.MetadataResponseTopic {
+	name := ""
+	if asked.Topic != nil {
+		name = *asked.Topic
+	}
+	byID := asked.Topic == nil && c.version >= 10
+	t, code := c.topic(name, asked.TopicID, byID)
+	if t == nil && !byID && router.CheckTopicName(name) != nil {
+		code = codeInvalidTopic
+	}
+	if t != nil && c.may(router.OpDescribe, t.Name) != nil {
+		t, code = nil, codeTopicAuthorizationFailed
+	}
+	if t != nil {
+		return c.metadataTopic(cl, t, operations)
+	}
+	resp := kmsg.NewMetadataResponseTopic()
+	resp.ErrorCode = code
+	resp.Topic = asked.Topic
+	if byID {
+		resp.TopicID = asked.TopicID
+	}
+	if resp.Topic == nil && c.version < 12 { // not nullable yet
+		resp.Topic = &name
+	}
+	return resp
+}
+
+func (c *call) metadataTopic(cl *cluster, t *router.Topic, operations bool) kmsg.MetadataResponseTopic {
+	resp := kmsg.NewMetadataResponseTopic()
+	resp.Topic = kmsg.StringPtr(t.Name.Name)
+	resp.TopicID, resp.IsInternal = t.ID, t.Internal
+	resp.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i := range resp.Partitions {
+		p := &resp.Partitions[i]
+		p.Partition = int32(i)
+		p.Leader, p.LeaderEpoch = cl.leader, cl.epoch
+		p.Replicas, p.ISR = cl.voters, cl.voters
+	}
+	if operations {
+		resp.AuthorizedOperations = c.topicOperations(t.Name)
+	}
+	return resp
+}

@@ -1,0 +1,121 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/router"
+)
+
+// describeConfigs lists every key of topics and brokers with its value and where that
+// comes from.
+func describeConfigs(_ context.Context, c *call, req *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
+	type key struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	seen := make(map[key]bool, len(req.Resources))
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	for i := range req.Resources {
+		rr := &req.Resources[i]
+		if k := (key{rr.ResourceType, rr.ResourceName}); seen[k] {
+			continue
+		} else {
+			seen[k] = true
+		}
+		r := kmsg.NewDescribeConfigsResponseResource()
+		r.ResourceType, r.ResourceName = rr.ResourceType, rr.ResourceName
+		entries, err := c.configEntries(rr.ResourceType, rr.ResourceName)
+		if err != nil {
+			r.ErrorCode, r.ErrorMessage = adminCode(err), message(err)
+		}
+		for _, e := range entries {
+			if rr.ConfigNames == nil || slices.Contains(rr.ConfigNames, e.Key.Name) {
+				r.Configs = append(r.Configs, describedConfig(&e, req))
+			}
+		}
+		resp.Resources = append(resp.Resources, r)
+	}
+	return resp
+}
+
+// configEntries are the keys of a resource.
+func (c *call) configEntries(kind kmsg.ConfigResourceType, name string) ([]router.ConfigEntry, error) {
+	r := c.srv.router
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		if err := router.CheckTopicName(name); err != nil {
+			return nil, badRequest(codeInvalidTopic, "%s", err.Error())
+		}
+		t, ok := r.Topic(c.topicName(name))
+		if !ok {
+			return nil, badRequest(codeUnknownTopicOrPartition, "topic %s does not exist", name)
+		}
+		if err := c.may(router.OpDescribeConfigs, t.Name); err != nil {
+			return nil, err
+		}
+		return r.DescribeTopicConfig(t), nil
+	case kmsg.ConfigResourceTypeBroker:
+		if err := c.mayCluster(router.OpDescribeConfigs); err != nil {
+			return nil, &requestError{codeClusterAuthorizationFailed, err}
+		}
+		if err := c.checkBrokerName(name); err != nil {
+			return nil, err
+		}
+		entries := r.DescribeBrokerConfig()
+		if name == "" { // what was set at run time for all brokers, and only that
+			entries = slices.DeleteFunc(entries, func(e router.ConfigEntry) bool { return e.Source != router.SourceDynamicBroker })
+		}
+		return entries, nil
+	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		return nil, nil
+	default:
+		return nil, badRequest(codeInvalidRequest, "configuration resource type %d is unknown", kind)
+	}
+}
+
+// checkBrokerName accepts a broker's id, or "" for all of them.
+func (c *call) checkBrokerName(name string) error {
+	if name == "" {
+		return nil
+	}
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return badRequest(codeInvalidRequest, "broker id %q is no number", name)
+	}
+	for _, n := range c.cluster().nodes {
+		if n.id == int32(id) {
+			return nil
+		}
+	}
+	return badRequest(codeInvalidRequest, "broker %d does not exist", id)
+}
+
+func describedConfig(e *router.ConfigEntry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
+	d := kmsg.NewDescribeConfigsResponseResourceConfig()
+	d.Name, d.ReadOnly = e.Key.Name, e.Key.ReadOnly
+	d.Source = kmsg.ConfigSource(e.Source)
+	d.IsDefault = e.Source == router.SourceDefault
+	d.ConfigType = kmsg.ConfigType(e.Key.Type)
+	d.IsSensitive = e.Key.Type == router.TypePassword
+	if !e.Unset && !d.IsSensitive {
+		d.Value = kmsg.StringPtr(e.Value)
+	}
+	if req.IncludeDocumentation {
+		d.Documentation = kmsg.StringPtr(e.Key.Doc)
+	}
+	if req.IncludeSynonyms {
+		for _, v := range e.Candidates {
+			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+			s.Name, s.Source = v.Name, kmsg.ConfigSource(v.Source)
+			if !d.IsSensitive && !e.Unset {
+				s.Value = kmsg.StringPtr(v.Value)
+			}
+			d.ConfigSynonyms = append(d.ConfigSynonyms, s)
+		}
+	}
+	return d
+}

@@ -1,0 +1,231 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"net"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// spliceFrom is the size from which a batch is handed to the socket where it lies
+// instead of being copied into the envelope: below it, an entry in the vector of the
+// write costs more than the copy.
+const spliceFrom = 4 << 10
+
+// encoder writes a Fetch response around batches that it does not copy. The envelope
+// lies in env; bufs are the parts of the response so far.
+type encoder struct {
+	flexible bool
+	env      *buffer
+	from     int // start of what is in env and not yet in bufs
+	bufs     net.Buffers
+}
+
+func (e *encoder) i8(v int8)   { e.env.b = append(e.env.b, byte(v)) }
+func (e *encoder) i16(v int16) { e.env.b = binary.BigEndian.AppendUint16(e.env.b, uint16(v)) }
+func (e *encoder) i32(v int32) { e.env.b = binary.BigEndian.AppendUint32(e.env.b, uint32(v)) }
+func (e *encoder) i64(v int64) { e.env.b = binary.BigEndian.AppendUint64(e.env.b, uint64(v)) }
+func (e *encoder) uvarint(v int) {
+	e.env.b = binary.AppendUvarint(e.env.b, uint64(v))
+}
+
+// count writes the length of an array, or -1 for a null one.
+func (e *encoder) count(n int) {
+	if e.flexible {
+		e.uvarint(n + 1)
+	} else {
+		e.i32(int32(n))
+	}
+}
+
+func (e *encoder) str(s string) {
+	if e.flexible {
+		e.uvarint(len(s) + 1)
+	} else {
+		e.i16(int16(len(s)))
+	}
+	e.env.b = append(e.env.b, s...)
+}
+
+// noTags ends a structure without tagged fields.
+func (e *encoder) noTags() {
+	if e.flexible {
+		e.i8(0)
+	}
+}
+
+// cut makes what is in env since the last cut a part of the response.
+func (e *encoder) cut() {
+	if b := e.env.b[e.from:]; len(b) > 0 {
+		e.bufs = append(e.bufs, b)
+	}
+	e.from = len(e.env.b)
+}
+
+// batch writes a batch with the base offset and the leader epoch that it really has.
+// The first 16 bytes are ours; the rest, which its CRC covers, is as it was stored.
+func (e *encoder) batch(b *router.Batch) {
+	e.i64(int64(b.Offset))
+	e.env.b = append(e.env.b, b.Data[8:12]...)
+	e.i32(int32(b.Term))
+	rest := b.Data[core.BatchPatchLen:]
+	if len(rest) < spliceFrom {
+		e.env.b = append(e.env.b, rest...)
+		return
+	}
+	e.cut()
+	e.bufs = append(e.bufs, rest)
+}
+
+// encode writes the response. What it holds is given back after it is sent.
+func (f *fetching) encode(sessionID int32) *rawReply {
+	c := f.call
+	size := 64
+	for i := range f.parts {
+		size += 64
+		for _, b := range f.parts[i].answer.batches {
+			if len(b.Data) < spliceFrom {
+				size += len(b.Data)
+			} else {
+				size += core.BatchPatchLen
+			}
+		}
+	}
+	e := &encoder{flexible: c.version >= 12, env: getBuffer(size)}
+	e.env.b = appendResponseHeader(e.env.b, c.correlation, e.flexible)
+	e.i32(0) // throttle time
+	if c.version >= fetchSessions {
+		e.i16(codeNone)
+		e.i32(sessionID)
+	}
+	hints := f.encodeTopics(e)
+	f.encodeHints(e, hints)
+	e.cut()
+	reply := &rawReply{bufs: e.bufs, release: func() {
+		f.forget()
+		e.env.release()
+	}}
+	for _, b := range e.bufs {
+		reply.size += len(b)
+	}
+	return reply
+}
+
+// encodeTopics writes the array of topics: consecutive parts of one topic together. It
+// reports whether a part wants to know the leader.
+func (f *fetching) encodeTopics(e *encoder) (hints bool) {
+	same := func(a, b *fetchPart) bool { return a.topic == b.topic && a.id == b.id }
+	topics := 0
+	for i := range f.parts {
+		if i == 0 || !same(&f.parts[i-1], &f.parts[i]) {
+			topics++
+		}
+	}
+	e.count(topics)
+	for i := 0; i < len(f.parts); {
+		n := i + 1
+		for n < len(f.parts) && same(&f.parts[i], &f.parts[n]) {
+			n++
+		}
+		if f.call.version >= fetchTopicID {
+			e.env.b = append(e.env.b, f.parts[i].id[:]...)
+		} else {
+			e.str(f.parts[i].topic)
+		}
+		e.count(n - i)
+		for ; i < n; i++ {
+			hints = f.encodePart(e, &f.parts[i]) || hints
+		}
+		e.noTags()
+	}
+	return hints
+}
+
+func (f *fetching) encodePart(e *encoder, p *fetchPart) (hint bool) {
+	a := &p.answer
+	version := f.call.version
+	e.i32(p.partition)
+	e.i16(a.code)
+	e.i64(a.high)
+	e.i64(a.stable)
+	if version >= 5 {
+		e.i64(a.from)
+	}
+	if f.req.IsolationLevel == readCommitted {
+		e.count(0) // no transaction was aborted
+	} else {
+		e.count(-1) // must be null for readers of everything
+	}
+	if version >= 11 {
+		e.i32(-1) // no other replica is preferred
+	}
+	if e.flexible { // never null
+		e.uvarint(a.size + 1)
+	} else {
+		e.i32(int32(a.size))
+	}
+	for i := range a.batches {
+		e.batch(&a.batches[i])
+	}
+	if !e.flexible {
+		return false
+	}
+	hint = a.code == codeNotLeaderOrFollower || a.code == codeFencedLeaderEpoch
+	hint = hint && version >= fetchHints
+	tags := 0
+	if a.diverging {
+		tags++
+	}
+	if hint {
+		tags++
+	}
+	e.uvarint(tags)
+	if a.diverging { // tag 0: epoch, end offset, no tags
+		e.uvarint(0)
+		e.uvarint(4 + 8 + 1)
+		e.i32(a.divergingEpoch)
+		e.i64(a.divergingEnd)
+		e.i8(0)
+	}
+	if hint { // tag 1: leader id, leader epoch, no tags
+		cl := f.call.cluster()
+		e.uvarint(1)
+		e.uvarint(4 + 4 + 1)
+		e.i32(cl.leader)
+		e.i32(cl.epoch)
+		e.i8(0)
+	}
+	return hint
+}
+
+// encodeHints ends the response, with the leader's address where a part's error makes
+// the client ask for it (KIP-951).
+func (f *fetching) encodeHints(e *encoder, hints bool) {
+	if !hints {
+		e.noTags()
+		return
+	}
+	cl := f.call.cluster()
+	leader, ok := cl.leaderNode()
+	if !ok {
+		e.noTags()
+		return
+	}
+	rest := &encoder{flexible: true, env: getBuffer(64)}
+	defer rest.env.release()
+	rest.count(1)
+	rest.i32(leader.id)
+	rest.str(leader.host)
+	rest.i32(leader.port)
+	if leader.rack == nil {
+		rest.uvarint(0)
+	} else {
+		rest.str(*leader.rack)
+	}
+	rest.i8(0)
+	e.uvarint(1) // one tagged field
+	e.uvarint(0) // tag 0: array of nodes
+	e.uvarint(len(rest.env.b))
+	e.env.b = append(e.env.b, rest.env.b...)
+}

@@ -1,0 +1,113 @@
+package kafka
+
+import (
+	"hash/fnv"
+	"net"
+	"strconv"
+
+	"polylog/core"
+)
+
+// endpointName is the key of our address in core.Member.Endpoints.
+const endpointName = "kafka"
+
+// node is a member of the cluster as Kafka's clients see it.
+type node struct {
+	id   int32
+	host string
+	port int32
+	rack *string
+}
+
+// nodeID is the broker id of a member: its name where that is a number, else a hash
+// of it, so that every node calls it the same.
+func nodeID(member string) int32 {
+	if n, err := strconv.ParseInt(member, 10, 32); err == nil && n >= 0 {
+		return int32(n)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(member))
+	return int32(h.Sum32() & 0x7fffffff)
+}
+
+// cluster is one consistent look at who is who.
+type cluster struct {
+	id     string
+	self   int32
+	nodes  []node
+	voters []int32 // in the order of nodes: every partition's replicas
+	leader int32   // of every partition
+	epoch  int32   // the leader's
+}
+
+// cluster looks at the members for the client of this session. Where no leader is known
+// for the moment, this node is named rather than none: clients give up on a partition
+// without leader, but retry on one that answers NOT_LEADER_OR_FOLLOWER.
+func (s *session) cluster() cluster {
+	info := s.srv.router.Cluster()
+	c := cluster{id: info.ClusterID, self: nodeID(info.NodeID), epoch: int32(info.Term)}
+	c.leader = c.self
+	for _, m := range info.Members {
+		n, ok := s.node(m, info.NodeID)
+		if !ok {
+			continue
+		}
+		c.nodes = append(c.nodes, n)
+		if m.Voter {
+			c.voters = append(c.voters, n.id)
+		}
+		if info.HasLeader && m.ID == info.Leader.ID {
+			c.leader = n.id
+		}
+	}
+	if len(c.nodes) == 0 { // before the first configuration
+		n, _ := s.node(core.Member{ID: info.NodeID}, info.NodeID)
+		c.nodes = []node{n}
+	}
+	if len(c.voters) == 0 {
+		c.voters = []int32{c.nodes[0].id}
+	}
+	return c
+}
+
+// leaderNode is the leader's address, for the hints of KIP-951.
+func (c *cluster) leaderNode() (node, bool) {
+	for _, n := range c.nodes {
+		if n.id == c.leader {
+			return n, true
+		}
+	}
+	return node{}, false
+}
+
+// node is m with the address that this session's client should use.
+func (s *session) node(m core.Member, self string) (node, bool) {
+	addr := m.Endpoints[endpointName]
+	if m.ID == self {
+		addr = s.advertised()
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return node{}, false
+	}
+	p, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return node{}, false
+	}
+	n := node{id: nodeID(m.ID), host: host, port: int32(p)}
+	if rack := m.Endpoints["rack"]; rack != "" {
+		n.rack = &rack
+	} else if m.ID == self && s.srv.opts.Rack != "" {
+		n.rack = &s.srv.opts.Rack
+	}
+	return n, true
+}
+
+// advertised is our own address: what the configuration says, else the address that
+// this client reached us by, which is right for the network that it is in.
+func (s *session) advertised() string {
+	if a := s.srv.opts.Advertised; a != "" {
+		return a
+	}
+	return s.conn.nc.LocalAddr().String()
+}

@@ -1,0 +1,95 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/core"
+)
+
+// The APIs in this file are served so that tools get a plain answer: there is nothing
+// to list, nothing to do, or the feature is off.
+
+// describeACLs, createACLs and deleteACLs say that no authorizer is configured, which
+// tools know how to take.
+func describeACLs(context.Context, *call, *kmsg.DescribeACLsRequest) *kmsg.DescribeACLsResponse {
+	resp := kmsg.NewPtrDescribeACLsResponse()
+	resp.ErrorCode, resp.ErrorMessage = codeSecurityDisabled, kmsg.StringPtr(noAuthorizer)
+	return resp
+}
+
+const noAuthorizer = "no authorizer is configured"
+
+func createACLs(_ context.Context, _ *call, req *kmsg.CreateACLsRequest) *kmsg.CreateACLsResponse {
+	resp := kmsg.NewPtrCreateACLsResponse()
+	for range req.Creations {
+		resp.Results = append(resp.Results, kmsg.CreateACLsResponseResult{ErrorCode: codeSecurityDisabled, ErrorMessage: kmsg.StringPtr(noAuthorizer)})
+	}
+	return resp
+}
+
+func deleteACLs(_ context.Context, _ *call, req *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse {
+	resp := kmsg.NewPtrDeleteACLsResponse()
+	for range req.Filters {
+		resp.Results = append(resp.Results, kmsg.DeleteACLsResponseResult{ErrorCode: codeSecurityDisabled, ErrorMessage: kmsg.StringPtr(noAuthorizer)})
+	}
+	return resp
+}
+
+// saslHandshake and saslAuthenticate answer as Kafka does on a listener without SASL.
+func saslHandshake(context.Context, *call, *kmsg.SASLHandshakeRequest) *kmsg.SASLHandshakeResponse {
+	resp := kmsg.NewPtrSASLHandshakeResponse()
+	resp.ErrorCode = codeIllegalSASLState
+	return resp
+}
+
+func saslAuthenticate(context.Context, *call, *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthenticateResponse {
+	resp := kmsg.NewPtrSASLAuthenticateResponse()
+	resp.ErrorCode, resp.ErrorMessage = codeIllegalSASLState, kmsg.StringPtr("SASL is not enabled on this listener")
+	return resp
+}
+
+// electLeaders has nothing to elect: the log's leader leads every partition.
+func electLeaders(_ context.Context, c *call, req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
+	resp := kmsg.NewPtrElectLeadersResponse()
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		t := kmsg.NewElectLeadersResponseTopic()
+		t.Topic = rt.Topic
+		topic, _ := c.topic(rt.Topic, core.TopicID{}, false)
+		for _, n := range rt.Partitions {
+			p := kmsg.NewElectLeadersResponseTopicPartition()
+			p.Partition, p.ErrorCode = n, codeUnknownTopicOrPartition
+			if topic != nil {
+				if _, ok := topic.Queue(n); ok {
+					p.ErrorCode = codeElectionNotNeeded
+				}
+			}
+			t.Partitions = append(t.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, t)
+	}
+	return resp
+}
+
+func listPartitionReassignments(context.Context, *call, *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+	return kmsg.NewPtrListPartitionReassignmentsResponse()
+}
+
+func describeClientQuotas(context.Context, *call, *kmsg.DescribeClientQuotasRequest) *kmsg.DescribeClientQuotasResponse {
+	resp := kmsg.NewPtrDescribeClientQuotasResponse()
+	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // not null, which means failure
+	return resp
+}
+
+// describeUserSCRAMCredentials knows no users.
+func describeUserSCRAMCredentials(_ context.Context, _ *call, req *kmsg.DescribeUserSCRAMCredentialsRequest) *kmsg.DescribeUserSCRAMCredentialsResponse {
+	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
+	for i := range req.Users {
+		r := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
+		r.User, r.ErrorCode = req.Users[i].Name, codeResourceNotFound
+		resp.Results = append(resp.Results, r)
+	}
+	return resp
+}
