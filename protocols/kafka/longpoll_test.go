@@ -1,0 +1,124 @@
+package kafka
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestLongPoll holds nisshi#668: a fetch of an empty partition waits, but no longer than
+// for the next record.
+func TestLongPoll(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 2, nil)
+	consumer, producer := f.dial(), f.dial()
+	req := fetchOne(fetchMax, topic, 0, 0)
+	req.MinBytes, req.MaxWaitMillis = 1, 50
+
+	// Nothing comes: the answer is empty, and not early.
+	began := time.Now()
+	if got := consumer.fetched(req); len(got.RecordBatches) != 0 || got.HighWatermark != 0 {
+		t.Fatalf("%+v, want nothing", got)
+	}
+	if waited := time.Since(began); waited < 50*time.Millisecond {
+		t.Fatalf("answered after %v, want 50ms", waited)
+	}
+
+	// A record comes long before the wait ends; one of another partition does not count.
+	req.MaxWaitMillis = 3_600_000
+	consumer.send(req)
+	waitFor(t, func() bool { return f.pending() == 1 })
+	producer.produced(9, topic, 1, batch(t, 0, 1, "other"))
+	producer.produced(9, topic, 0, batch(t, 0, 1, "mine"))
+	resp := answer[*kmsg.FetchResponse](consumer, req)
+	if _, vs := values(t, resp.Topics[0].Partitions[0].RecordBatches); !cmp.Equal(vs, []string{"mine"}) {
+		t.Fatalf("%q", vs)
+	}
+
+	// min_bytes counts over all partitions of the request.
+	one := len(batch(t, 0, 1, "xxxx"))
+	req.Topics[0].Partitions[0].FetchOffset = 1
+	p := req.Topics[0].Partitions[0]
+	p.Partition = 1
+	req.Topics[0].Partitions = append(req.Topics[0].Partitions, p)
+	req.MinBytes = int32(2 * one)
+	consumer.send(req)
+	waitFor(t, func() bool { return f.pending() == 1 })
+	producer.produced(9, topic, 0, batch(t, 0, 1, "xxxx"))
+	producer.produced(9, topic, 1, batch(t, 0, 1, "yyyy"))
+	resp = answer[*kmsg.FetchResponse](consumer, req)
+	for i, want := range []string{"xxxx", "yyyy"} {
+		if _, vs := values(t, resp.Topics[0].Partitions[i].RecordBatches); !cmp.Equal(vs, []string{want}) {
+			t.Fatalf("partition %d: %q", i, vs)
+		}
+	}
+}
+
+// TestLongPollEnds covers what else ends a wait: an error, the client, the server.
+func TestLongPollEnds(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 1, nil)
+	req := fetchOne(fetchMax, topic, 0, 0)
+	req.MinBytes, req.MaxWaitMillis = 1, 3_600_000
+
+	gone := f.dial()
+	gone.send(req)
+	waitFor(t, func() bool { return f.pending() == 1 })
+	_ = gone.nc.Close()
+	waitFor(t, func() bool { return f.conns() == 0 })
+
+	c := f.dial()
+	unknown := fetchOne(12, topic, 7, 0)
+	unknown.MinBytes, unknown.MaxWaitMillis = 1, 3_600_000
+	if got := c.fetched(unknown); got.ErrorCode != codeUnknownTopicOrPartition {
+		t.Fatalf("code %d", got.ErrorCode)
+	}
+
+	c.send(req)
+	waitFor(t, func() bool { return f.pending() == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := f.server.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if resp := answer[*kmsg.FetchResponse](c, req); resp.ErrorCode != codeNone {
+		t.Fatalf("code %d from a server that stops", resp.ErrorCode)
+	}
+	c.closed()
+}
+
+// pending is the number of unanswered requests.
+func (f *fixture) pending() (n int) {
+	f.server.mu.Lock()
+	defer f.server.mu.Unlock()
+	for c := range f.server.conns {
+		c.mu.Lock()
+		n += len(c.pending)
+		c.mu.Unlock()
+	}
+	return n
+}
+
+func (f *fixture) conns() int {
+	f.server.mu.Lock()
+	defer f.server.mu.Unlock()
+	return len(f.server.conns)
+}
+
+// waitFor polls until cond holds.
+func waitFor(t testing.TB, cond func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("waited 10s in vain")
+		}
+	}
+}
