@@ -20,4 +20,10 @@ const (
 	MemberIDRequired       Code = 79
 	GroupMaxSizeReached    Code = 81
 	FencedInstanceID       Code = 82
+	InvalidRequest         Code = 42
+	FencedMemberEpoch      Code = 110
+	UnreleasedInstanceID   Code = 111
+	UnsupportedAssignor    Code = 112
+	StaleMemberEpoch       Code = 113
+	InvalidRegex           Code = 128
 )

@@ -20,6 +20,9 @@ type Config struct {
 	// KeepEmpty is how long a group whose last member left stays in memory: 10 min
 	// when 0. Its generation and protocol type are forgotten afterwards.
 	KeepEmpty time.Duration
+	// ConsumerSession and ConsumerInterval are the session time-out and the heartbeat
+	// interval of the new protocol, which the coordinator chooses: 45 s and 5 s when 0.
+	ConsumerSession, ConsumerInterval time.Duration
 	// MaxSize is how many members a group may have, group.max.size: 10,000 when 0.
 	MaxSize int
 	// MaxMemberBytes bounds one member's metadata, and its assignment: 1 MiB when 0.
@@ -39,6 +42,8 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.MaxSession, 30*time.Minute)
 	setDefault(&c.NewMember, 5*time.Minute)
 	setDefault(&c.KeepEmpty, 10*time.Minute)
+	setDefault(&c.ConsumerSession, 45*time.Second)
+	setDefault(&c.ConsumerInterval, 5*time.Second)
 	setDefault(&c.MaxSize, 10_000)
 	setDefault(&c.MaxMemberBytes, 1<<20)
 	setDefault(&c.MaxBytes, 256<<20)

@@ -6,17 +6,18 @@ import "time"
 // functions that receive answers are called once, from within any of its methods that
 // takes the time; they must not block and must not call the Coordinator.
 type Coordinator struct {
-	cfg    Config
-	groups map[string]*group
-	timers timers
-	bytes  int64 // sum of the sizes of groups and members, pending ones included
-	count  int   // members
+	cfg       Config
+	groups    map[string]*group
+	consumers map[string]*consumers // of the new protocol; no name is in both
+	timers    timers
+	bytes     int64 // sum of the sizes of groups and members, pending ones included
+	count     int   // members
 }
 
 // New is a coordinator without groups.
 func New(cfg Config) *Coordinator {
 	cfg.EnsureDefaults()
-	return &Coordinator{cfg: cfg, groups: map[string]*group{}}
+	return &Coordinator{cfg: cfg, groups: map[string]*group{}, consumers: map[string]*consumers{}}
 }
 
 // Next is the time before which Tick does nothing; false when there is none.
@@ -25,11 +26,7 @@ func (c *Coordinator) Next() (time.Time, bool) { return c.timers.next() }
 // Tick does what is due at now.
 func (c *Coordinator) Tick(now time.Time) {
 	for t := c.timers.expired(now); t != nil; t = c.timers.expired(now) {
-		if t.member != nil {
-			c.sessionEnds(now, t.group, t.member)
-		} else {
-			c.deadline(now, t.group)
-		}
+		t.fire(now)
 	}
 }
 
@@ -118,7 +115,8 @@ func (c *Coordinator) replySync(m *member, r Synced) {
 // Reset forgets all groups and answers all that wait with code: leadership is lost.
 func (c *Coordinator) Reset(code Code) {
 	groups := c.groups
-	c.groups, c.timers, c.bytes, c.count = map[string]*group{}, nil, 0, 0
+	c.groups, c.consumers = map[string]*group{}, map[string]*consumers{}
+	c.timers, c.bytes, c.count = nil, 0, 0
 	for _, g := range groups {
 		for _, m := range g.members {
 			c.replyJoin(g, m, Joined{Code: code, Generation: -1, Member: m.id})

@@ -4,7 +4,8 @@ package group
 type Listing struct {
 	ID           string
 	ProtocolType string
-	State        State
+	State        string // in Kafka's words
+	Consumer     bool   // of the new protocol
 }
 
 // Description is a group in full.
@@ -29,7 +30,7 @@ type Stats struct {
 
 // Stats counts what there is.
 func (c *Coordinator) Stats() Stats {
-	return Stats{Groups: len(c.groups), Members: c.count, Bytes: c.bytes}
+	return Stats{Groups: len(c.groups) + len(c.consumers), Members: c.count, Bytes: c.bytes}
 }
 
 // List calls fn for every group in memory, in no order.
@@ -37,9 +38,24 @@ func (c *Coordinator) List(fn func(Listing)) {
 	for _, g := range c.groups {
 		fn(g.listing())
 	}
+	for _, g := range c.consumers {
+		fn(g.listing())
+	}
 }
 
-// Describe describes a group; false when it is not in memory.
+// ProtocolType is what the members of a group are, "consumer" for one; empty when it has
+// had none.
+func (c *Coordinator) ProtocolType(id string) string {
+	if g := c.groups[id]; g != nil {
+		return g.protocolType
+	}
+	if c.consumers[id] != nil {
+		return ConsumerType
+	}
+	return ""
+}
+
+// Describe describes a classic group; false when it is not in memory.
 func (c *Coordinator) Describe(id string) (Description, bool) {
 	g := c.groups[id]
 	if g == nil {
@@ -59,5 +75,5 @@ func (c *Coordinator) Describe(id string) (Description, bool) {
 }
 
 func (g *group) listing() Listing {
-	return Listing{ID: g.id, ProtocolType: g.protocolType, State: g.state}
+	return Listing{ID: g.id, ProtocolType: g.protocolType, State: g.state.String()}
 }

@@ -60,7 +60,6 @@ func newGroup(id string) *group {
 		pending: map[string]*member{},
 		votes:   map[string]int{},
 	}
-	g.timer.group = g
 	return g
 }
 

@@ -68,6 +68,42 @@ func checkInvariants(t *testing.T, c *Coordinator) {
 			t.Errorf("group %s: %d members in %s", id, len(g.members), g.state)
 		}
 	}
+	for id, g := range c.consumers {
+		bytes += g.size()
+		members += len(g.members)
+		owned := 0
+		for _, m := range g.members {
+			bytes += m.size()
+			for _, has := range []partitions{m.assigned, m.revoking} {
+				owned += len(has)
+				for p := range has {
+					if g.owners[p] != m {
+						t.Errorf("group %s: %v of %s is owned by %v", id, p, m.id, g.owners[p])
+					}
+				}
+			}
+			if on(&m.session) {
+				timers++
+			} else {
+				t.Errorf("group %s: member %s never expires", id, m.id)
+			}
+			if on(&m.revoke) != (m.state == unrevoked) {
+				t.Errorf("group %s: member %s in state %d has revocation timer %v", id, m.id, m.state, on(&m.revoke))
+			}
+			if on(&m.revoke) {
+				timers++
+			}
+			if m.epoch > g.epoch || m.state == stable && m.epoch == g.epoch && !m.target.subset(m.assigned) {
+				t.Errorf("group %s in epoch %d: member %s in epoch %d has %v, its target is %v", id, g.epoch, m.id, m.epoch, m.assigned, m.target)
+			}
+		}
+		if on(&g.timer) {
+			timers++
+		}
+		if len(g.owners) != owned || len(g.byID) != len(g.members) || on(&g.timer) == (len(g.members) > 0) || c.groups[id] != nil {
+			t.Errorf("group %s: %d owners for %d partitions, %d members, %d by id", id, len(g.owners), owned, len(g.members), len(g.byID))
+		}
+	}
 	if s := c.Stats(); s.Bytes != bytes || s.Members != members {
 		t.Errorf("%+v, want %d bytes, %d members", s, bytes, members)
 	}

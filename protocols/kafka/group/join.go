@@ -1,9 +1,6 @@
 package group
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Join handles a JoinGroup. reply is called now, or when the join phase is over.
 func (c *Coordinator) Join(now time.Time, r Join, reply func(Joined)) {
@@ -11,6 +8,13 @@ func (c *Coordinator) Join(now time.Time, r Join, reply func(Joined)) {
 	r.Protocols = distinct(r.Protocols)
 	if r.Rebalance <= 0 {
 		r.Rebalance = r.Session
+	}
+	if cg := c.consumers[r.Group]; cg != nil {
+		if len(cg.members) > 0 {
+			refuse(InconsistentProtocol, r.Member)
+			return
+		}
+		c.dropConsumers(cg)
 	}
 	switch g := c.groups[r.Group]; {
 	case r.Group == "":
@@ -50,7 +54,8 @@ func (c *Coordinator) Join(now time.Time, r Join, reply func(Joined)) {
 func (c *Coordinator) create(now time.Time, id string) *group {
 	g := c.groups[id]
 	if g == nil {
-		g = newGroup(strings.Clone(id))
+		g = newGroup(id)
+		g.timer.fire = func(now time.Time) { c.deadline(now, g) }
 		c.groups[g.id] = g
 		c.bytes += g.size()
 		c.timers.set(&g.timer, now.Add(c.cfg.KeepEmpty))
@@ -87,8 +92,8 @@ func (c *Coordinator) joinNew(now time.Time, g *group, r Join, reply func(Joined
 		c.takeOver(now, g, old, id, r, reply)
 		return
 	}
-	m := &member{id: id, instance: strings.Clone(r.Instance), session: r.Session}
-	m.timer.group, m.timer.member = g, m
+	m := &member{id: id, instance: r.Instance, session: r.Session}
+	m.timer.fire = func(now time.Time) { c.sessionEnds(now, g, m) }
 	c.bytes += m.size()
 	if r.NeedsID && r.Instance == "" {
 		g.pending[id] = m
@@ -101,7 +106,7 @@ func (c *Coordinator) joinNew(now time.Time, g *group, r Join, reply func(Joined
 
 // enter makes m a member and parks its JoinGroup.
 func (c *Coordinator) enter(now time.Time, g *group, m *member, r Join, reply func(Joined)) {
-	m.protocolType, m.isNew = strings.Clone(r.ProtocolType), true
+	m.protocolType, m.isNew = r.ProtocolType, true
 	c.count++
 	g.grew = true
 	c.park(g, m, r, reply)
@@ -119,9 +124,9 @@ func (c *Coordinator) park(g *group, m *member, r Join, reply func(Joined)) {
 	if in {
 		g.vote(m, -1)
 	}
-	m.clientID, m.clientHost = strings.Clone(r.ClientID), strings.Clone(r.ClientHost)
+	m.clientID, m.clientHost = r.ClientID, r.ClientHost
 	m.session, m.rebalance = r.Session, r.Rebalance
-	m.protocols = cloneProtocols(r.Protocols)
+	m.protocols = r.Protocols
 	if in {
 		g.vote(m, +1)
 	}

@@ -3,7 +3,6 @@ package group
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -75,15 +74,6 @@ func distinct(ps []Protocol) []Protocol {
 			seen[p.Name] = struct{}{}
 			out = append(out, p)
 		}
-	}
-	return out
-}
-
-// cloneProtocols copies what would otherwise keep a request's whole frame alive.
-func cloneProtocols(ps []Protocol) []Protocol {
-	out := make([]Protocol, len(ps))
-	for i, p := range ps {
-		out[i] = Protocol{Name: strings.Clone(p.Name), Metadata: bytes.Clone(p.Metadata)}
 	}
 	return out
 }

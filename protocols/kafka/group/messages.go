@@ -9,7 +9,7 @@ type Protocol struct {
 	Metadata []byte
 }
 
-// Join is a JoinGroup request. Metadata is copied.
+// Join is a JoinGroup request. Metadata is taken over.
 type Join struct {
 	Group        string
 	Member       string // empty on the first one
@@ -47,7 +47,7 @@ type ProtocolMember struct {
 	Metadata         []byte
 }
 
-// Sync is a SyncGroup request. Assignments are copied.
+// Sync is a SyncGroup request. The assignments' data are taken over.
 type Sync struct {
 	Group, Member, Instance string
 	Generation              int32

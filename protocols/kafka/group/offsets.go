@@ -9,6 +9,9 @@ const NoGeneration = -1
 // current generation; or anyone who names no generation while there are no members.
 // A commit is a sign of life.
 func (c *Coordinator) CheckCommit(now time.Time, id, memberID, instance string, generation int32) Code {
+	if g := c.consumers[id]; g != nil {
+		return g.checkEpoch(memberID, generation)
+	}
 	g := c.groups[id]
 	if g == nil || len(g.members) == 0 {
 		if generation < 0 {
@@ -37,6 +40,13 @@ func (c *Coordinator) CheckCommit(now time.Time, id, memberID, instance string, 
 // CheckDelete decides whether a group may be deleted, and forgets it if so. Whether
 // there is such a group besides is for the caller to know.
 func (c *Coordinator) CheckDelete(id string) (known bool, code Code) {
+	if g := c.consumers[id]; g != nil {
+		if len(g.members) > 0 {
+			return true, NonEmptyGroup
+		}
+		c.dropConsumers(g)
+		return true, None
+	}
 	g := c.groups[id]
 	switch {
 	case g == nil:
@@ -52,6 +62,13 @@ func (c *Coordinator) CheckDelete(id string) (known bool, code Code) {
 // topics not, because members subscribe to them. Where that cannot be told, no topic of
 // a consumer group is free.
 func (c *Coordinator) CheckDeleteOffsets(id string) (known bool, subscribed func(topic string) bool, code Code) {
+	if g := c.consumers[id]; g != nil {
+		topics := g.topics // never changed, only replaced
+		if len(g.members) == 0 {
+			topics = nil
+		}
+		return true, func(t string) bool { _, ok := topics[t]; return ok }, None
+	}
 	g := c.groups[id]
 	switch {
 	case g == nil:
@@ -69,6 +86,33 @@ func (c *Coordinator) CheckDeleteOffsets(id string) (known bool, subscribed func
 
 // Active reports whether the group has members: its offsets do not expire.
 func (c *Coordinator) Active(id string) bool {
+	if g := c.consumers[id]; g != nil {
+		return len(g.members) > 0
+	}
 	g := c.groups[id]
 	return g != nil && len(g.members) > 0
+}
+
+// CheckFetch decides whether a client may read the offsets of a group. Only members of the
+// new protocol say who they are, lest they start from offsets that are still to change.
+func (c *Coordinator) CheckFetch(id, memberID string, epoch int32) Code {
+	if g := c.consumers[id]; g != nil && (memberID != "" || epoch >= 0) {
+		return g.checkEpoch(memberID, epoch)
+	}
+	return None
+}
+
+// checkEpoch decides whether a client that names a member and its epoch is up to date.
+func (g *consumers) checkEpoch(memberID string, epoch int32) Code {
+	m := g.byID[memberID]
+	switch {
+	case epoch < 0 && len(g.members) == 0:
+		return None
+	case m == nil:
+		return UnknownMemberID
+	case m.epoch != epoch:
+		return StaleMemberEpoch
+	default:
+		return None
+	}
 }

@@ -19,6 +19,8 @@ type script struct {
 	now time.Time
 	ids int
 	out strings.Builder
+
+	topics fakeTopics
 }
 
 func TestScripts(t *testing.T) {
@@ -75,6 +77,15 @@ func (s *script) run(d *datadriven.TestData) {
 		if code == None {
 			s.printf("subscribed=%v", subscribed(a.str("topic", "t")))
 		}
+	case "topics":
+		s.topics = fakeTopics{}
+		for _, arg := range d.CmdArgs {
+			s.topics[arg.Key] = int32(a.int(arg.Key, 0))
+		}
+	case "beat":
+		s.beat(a)
+	case "fetch":
+		s.printf("%v", codeName(s.c.CheckFetch("g", a.str("m", ""), int32(a.int("epoch", -1)))))
 	case "reset":
 		s.c.Reset(NotCoordinator)
 	default:
@@ -175,6 +186,13 @@ func (s *script) tick(d time.Duration) {
 }
 
 func (s *script) describe(id string) {
+	if d, ok := s.c.DescribeConsumers(id); ok {
+		s.printf("%s epoch=%d assignor=%s", d.State, d.Epoch, d.Assignor)
+		for _, m := range d.Members {
+			s.printf("  %s instance=%q epoch=%d assigned=%s target=%s", m.ID, m.Instance, m.Epoch, show(m.Assigned), show(m.Target))
+		}
+		return
+	}
 	d, ok := s.c.Describe(id)
 	if !ok {
 		s.printf("not in memory")
@@ -233,6 +251,8 @@ func codeName(c Code) string {
 		RebalanceInProgress: "rebalance-in-progress", NonEmptyGroup: "non-empty-group",
 		GroupIDNotFound: "group-not-found", MemberIDRequired: "member-id-required",
 		GroupMaxSizeReached: "group-max-size", FencedInstanceID: "fenced-instance",
+		InvalidRequest: "invalid-request", FencedMemberEpoch: "fenced-epoch", StaleMemberEpoch: "stale-epoch",
+		UnreleasedInstanceID: "unreleased-instance", UnsupportedAssignor: "unsupported-assignor", InvalidRegex: "invalid-regex",
 	}
 	return fmt.Sprintf("%s(%d)", names[c], c)
 }

@@ -1,9 +1,6 @@
 package group
 
-import (
-	"bytes"
-	"time"
-)
+import "time"
 
 // Sync handles a SyncGroup. reply is called now, or when the leader's assignment is
 // there.
@@ -58,7 +55,7 @@ func (c *Coordinator) assign(now time.Time, g *group, leader *member, as []Assig
 	leader.sync = reply
 	g.becomeStable()
 	for _, m := range g.members {
-		m.setAssignment(c, bytes.Clone(byMember[m.id]))
+		m.setAssignment(c, byMember[m.id])
 		if m.sync != nil {
 			c.touch(now, m)
 			c.replySync(m, g.synced(m))

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// timer is a deadline of a member, or of a group where member is nil.
+// timer is a deadline of a member or a group.
 type timer struct {
-	group  *group
-	member *member
+	fire func(now time.Time) // what to do then
 
 	due  time.Time // when it fires; zero: never
 	key  time.Time // its place in the heap, <= due: moving a deadline on is free

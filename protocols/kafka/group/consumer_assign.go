@@ -1,0 +1,137 @@
+package group
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// assignors make the target assignment of a group, by the name that members ask for.
+var assignors = map[string]func(*consumers){
+	defaultAssignor: (*consumers).assignUniform,
+	"range":         (*consumers).assignRange,
+}
+
+const defaultAssignor = "uniform"
+
+// assign makes the target.
+func (g *consumers) assign() { assignors[g.assignor()](g) }
+
+// assignor is the one that most members ask for.
+func (g *consumers) assignor() string {
+	votes := map[string]int{defaultAssignor: 0}
+	best := defaultAssignor
+	for _, m := range g.members {
+		if votes[m.assignor]++; votes[m.assignor] > votes[best] {
+			best = m.assignor
+		}
+	}
+	return best
+}
+
+// subscribers are, by topic in the order of names, the members that want it.
+func (g *consumers) subscribers(fn func(t Topic, ms []*consumer)) {
+	names := make([]string, 0, len(g.topics))
+	for n := range g.topics {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		var ms []*consumer
+		for _, m := range g.members {
+			if m.subscribes(n) {
+				ms = append(ms, m)
+			}
+		}
+		if len(ms) > 0 {
+			fn(g.topics[n], ms)
+		}
+	}
+}
+
+// assignRange gives each subscriber of a topic consecutive partitions, the first ones one
+// more where they cannot be shared evenly. Topics with the same number of partitions and
+// the same subscribers are shared alike, as joins need it.
+func (g *consumers) assignRange() {
+	targets := map[*consumer]partitions{}
+	g.subscribers(func(t Topic, ms []*consumer) {
+		slices.SortFunc(ms, func(a, b *consumer) int {
+			return cmp.Or(strings.Compare(a.instance, b.instance), strings.Compare(a.id, b.id))
+		})
+		next, n := int32(0), int32(len(ms))
+		for i, m := range ms {
+			count := t.Partitions / n
+			if int32(i) < t.Partitions%n {
+				count++
+			}
+			for range count {
+				put(targets, m, Partition{t.ID, next})
+				next++
+			}
+		}
+	})
+	g.setTargets(targets)
+}
+
+// assignUniform shares the partitions of all topics so that members that want the same
+// have the same number, give or take one, and takes away as few as it can.
+func (g *consumers) assignUniform() {
+	targets, had := map[*consumer]partitions{}, map[Partition]*consumer{}
+	for _, m := range g.members {
+		for p := range m.target {
+			had[p] = m
+		}
+	}
+	wants := map[Partition][]*consumer{}
+	var free []Partition
+	g.subscribers(func(t Topic, ms []*consumer) {
+		for i := range t.Partitions {
+			p := Partition{t.ID, i}
+			wants[p] = ms
+			if m := had[p]; m != nil && m.subscribes(t.Name) {
+				put(targets, m, p)
+			} else {
+				free = append(free, p)
+			}
+		}
+	})
+	least := func(ms []*consumer) *consumer {
+		return slices.MinFunc(ms, func(a, b *consumer) int { return cmp.Compare(len(targets[a]), len(targets[b])) })
+	}
+	for _, p := range free {
+		put(targets, least(wants[p]), p)
+	}
+	// Take from those that have two more than another who wants the same partition.
+	// Each move makes the sum of squares smaller: it ends.
+	for moved := true; moved; {
+		moved = false
+		for _, m := range g.members {
+			if len(targets[m])-len(targets[least(g.members)]) < 2 {
+				continue
+			}
+			for _, p := range slices.Backward(targets[m].sorted()) {
+				if to := least(wants[p]); len(targets[m])-len(targets[to]) >= 2 {
+					delete(targets[m], p)
+					put(targets, to, p)
+					moved = true
+				}
+			}
+		}
+	}
+	g.setTargets(targets)
+}
+
+func put(targets map[*consumer]partitions, m *consumer, p Partition) {
+	if targets[m] == nil {
+		targets[m] = partitions{}
+	}
+	targets[m][p] = struct{}{}
+}
+
+func (g *consumers) setTargets(targets map[*consumer]partitions) {
+	for _, m := range g.members {
+		if m.target = targets[m]; m.target == nil {
+			m.target = partitions{}
+		}
+	}
+}
