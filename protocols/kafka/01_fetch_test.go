@@ -72,7 +72,9 @@ func TestFetchAnswers(t *testing.T) {
 		{"past the end", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.FetchOffset = 7 }, codeOffsetOutOfRange, -1, ""},
 		{"below 0", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.FetchOffset = -1 }, codeOffsetOutOfRange, -1, ""},
 		{"first batch larger than the limits", func(r *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { r.MaxBytes, p.PartitionMaxBytes = 1, 1 }, 0, 6, "0a 0b"},
-		{"two batches fit", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.PartitionMaxBytes = int32(2*size + 1) }, 0, 6, "0a 0b 1a 1b"},
+		{"two batches fit", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) {
+			p.PartitionMaxBytes = int32(2*size + 1)
+		}, 0, 6, "0a 0b 1a 1b"},
 		{"no such partition", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.Partition = 1 }, codeUnknownTopicOrPartition, -1, ""},
 		{"no such id", func(r *kmsg.FetchRequest, _ *kmsg.FetchRequestTopicPartition) { r.Topics[0].TopicID = core.TopicID{1} }, codeUnknownTopicID, -1, ""},
 		{"no such name", func(r *kmsg.FetchRequest, _ *kmsg.FetchRequestTopicPartition) { r.Version, r.Topics[0].Topic = 12, "x" }, codeUnknownTopicOrPartition, -1, ""},

@@ -58,6 +58,19 @@ func (c *call) fail(err error) {
 	c.drop()
 }
 
+// park gives back what the request holds of shared memory, before a wait that may take
+// minutes. Byte slices of the decoded request end with it.
+func (c *call) park() {
+	c.conn.mu.Lock()
+	held := c.budget
+	c.budget = 0
+	c.conn.pendingBytes -= int(held)
+	c.conn.mu.Unlock()
+	c.frame.release()
+	c.frame = nil
+	c.srv.requestBytes.Release(held)
+}
+
 // background runs fn, which takes over the duty to answer, on its own goroutine. The
 // connection waits for it when it closes, having cancelled ctx.
 func (c *call) background(ctx context.Context, fn func(ctx context.Context)) {

@@ -246,9 +246,10 @@ func (c *conn) start(ctx context.Context, a *api, cl *call) error {
 			return fmt.Errorf("decode %s version %d: %w", kmsg.NameForKey(cl.key), cl.version, err)
 		}
 	}
-	if a.is(hasRecords) {
+	switch {
+	case a.is(hasRecords):
 		cl.req = req
-	} else {
+	case !a.is(keepsFrame):
 		cl.frame.release()
 		cl.frame = nil
 	}

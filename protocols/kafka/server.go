@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"polylog/core"
+	"polylog/protocols/kafka/group"
 	"polylog/router"
 )
 
@@ -25,6 +26,7 @@ type Options struct {
 	DataDir    string // shown to administrators
 	Clock      func() time.Time
 	Logger     *slog.Logger
+	Groups     group.Config // limits and times of consumer groups; Logger is set
 
 	MaxConnections       int           // default 10,000
 	IdleTimeout          time.Duration // connections.max.idle.ms, default 10 min
@@ -76,6 +78,7 @@ type Server struct {
 	inflating     chan struct{} // holds a token for each batch that is being inflated
 	fetchHeld     atomic.Int64  // bytes of records in fetch answers that are not sent yet
 	fetchSessions *fetchCache
+	groups        *groups
 
 	stopping chan struct{} // closed when Close begins: long polls answer with what they have
 	wg       sync.WaitGroup
@@ -100,11 +103,13 @@ func New(o Options) (*Server, error) {
 		requestBytes:  semaphore.NewWeighted(o.RequestMemory),
 		stopping:      make(chan struct{}),
 		conns:         make(map[*conn]struct{}),
+		groups:        newGroups(o.Router, o.Logger, o.Groups),
 	}, nil
 }
 
 // Serve accepts connections until Close. It returns at once.
 func (s *Server) Serve() {
+	s.wg.Go(s.groups.run)
 	for _, l := range s.opts.Listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
@@ -198,6 +203,7 @@ func (s *Server) Close(ctx context.Context) error {
 		_ = c.nc.SetReadDeadline(time.Now())
 	}
 	s.mu.Unlock()
+	s.groups.close()
 	var err error
 	for _, l := range s.opts.Listeners {
 		if e := l.Close(); e != nil && !errors.Is(e, net.ErrClosed) {

@@ -12,7 +12,6 @@ type api struct {
 	key      kmsg.Key
 	min, max int16 // versions that are served
 	handle   handler
-	aliases  bool // the decoded request aliases the frame's buffer, which lives until the call ends
 	flags    apiFlags
 }
 
@@ -22,6 +21,9 @@ const (
 	// hasRecords marks the requests that carry records: they may be large, and, decoded,
 	// alias the frame's buffer, which lives until the call ends.
 	hasRecords apiFlags = 1 << iota
+	// keepsFrame marks requests with byte slices, which alias the frame's buffer: it lives
+	// until the call ends or parks.
+	keepsFrame
 	// lean marks requests whose decoded form is not much larger than their frame.
 	lean
 	// advertiseFromZero shows version 0 as the lowest although min is served:
@@ -51,6 +53,15 @@ func table() []api {
 		{key: kmsg.Fetch, min: fetchMin, max: fetchMax, handle: later(fetch), flags: lean},
 		{key: kmsg.ListOffsets, min: 1, max: 11, handle: now(listOffsets)},
 		{key: kmsg.Metadata, min: 0, max: 13, handle: now(metadata)},
+		{key: kmsg.OffsetCommit, min: 2, max: 10, handle: now(offsetCommit)},
+		{key: kmsg.OffsetFetch, min: 1, max: 10, handle: now(offsetFetch)},
+		{key: kmsg.FindCoordinator, min: 0, max: 6, handle: now(findCoordinator)},
+		{key: kmsg.JoinGroup, min: 0, max: 9, handle: later(joinGroup), flags: lean | keepsFrame},
+		{key: kmsg.Heartbeat, min: 0, max: 4, handle: now(heartbeat)},
+		{key: kmsg.LeaveGroup, min: 0, max: 5, handle: now(leaveGroup)},
+		{key: kmsg.SyncGroup, min: 0, max: 5, handle: later(syncGroup), flags: lean | keepsFrame},
+		{key: kmsg.DescribeGroups, min: 0, max: 6, handle: now(describeGroups)},
+		{key: kmsg.ListGroups, min: 0, max: 5, handle: now(listGroups)},
 		{key: kmsg.SASLHandshake, min: 0, max: 1, handle: now(saslHandshake)},
 		{key: kmsg.ApiVersions, min: 0, max: 5, handle: later(apiVersions)},
 		{key: kmsg.CreateTopics, min: 2, max: 7, handle: now(createTopics)},
@@ -66,9 +77,11 @@ func table() []api {
 		{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: now(describeLogDirs)},
 		{key: kmsg.SASLAuthenticate, min: 0, max: 2, handle: now(saslAuthenticate)},
 		{key: kmsg.CreatePartitions, min: 0, max: 3, handle: now(createPartitions)},
+		{key: kmsg.DeleteGroups, min: 0, max: 3, handle: now(deleteGroups)},
 		{key: kmsg.ElectLeaders, min: 0, max: 2, handle: now(electLeaders)},
 		{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, handle: now(incrementalAlterConfigs)},
 		{key: kmsg.ListPartitionReassignments, min: 0, max: 0, handle: now(listPartitionReassignments)},
+		{key: kmsg.OffsetDelete, min: 0, max: 0, handle: now(offsetDelete)},
 		{key: kmsg.DescribeClientQuotas, min: 0, max: 1, handle: now(describeClientQuotas)},
 		{key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0, handle: now(describeUserSCRAMCredentials)},
 		{key: kmsg.DescribeCluster, min: 0, max: 2, handle: now(describeCluster)},
