@@ -1,0 +1,51 @@
+package cluster
+
+import "errors"
+
+// Close shuts the node down: it takes no more proposals, answers those that it has,
+// hands leadership to another voter, writes a checkpoint so that the next start has
+// nothing to replay, and stops raft and the stores. It may be called twice; the
+// second call waits for the first. A disk that hangs can hold it up for as long as
+// the stall limit.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() {
+		n.proposer.drain()
+		if n.failure.failed() == nil {
+			n.handOver()
+			n.checkpoint()
+		}
+		close(n.stop)
+		n.loops.Wait()
+		err := n.raft.Shutdown().Error() // closes the transport and its listener
+		n.calls.Wait()
+		n.closeErr = errors.Join(err, n.closeStores())
+	})
+	return n.closeErr
+}
+
+// handOver makes another voter leader, so that the others need not wait for their
+// time-outs. It is used nowhere else (guard 6): a transfer that fails can leave raft
+// refusing every proposal, which does not matter to a node that is going away.
+func (n *Node) handOver() {
+	if !n.IsLeader() || n.isLoneVoter() {
+		return
+	}
+	if err := n.raft.LeadershipTransfer().Error(); err != nil {
+		n.o.Logger.Info("leadership not handed over", "err", err)
+	}
+}
+
+// closeStores closes what openStores opened, as far as it came.
+func (n *Node) closeStores() error {
+	var errs []error
+	if n.log != nil {
+		errs = append(errs, n.log.Close())
+	}
+	if n.stable != nil {
+		errs = append(errs, n.stable.close())
+	}
+	if n.o.Home == nil {
+		errs = append(errs, n.home.Close())
+	}
+	return errors.Join(errs...)
+}

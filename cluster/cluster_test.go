@@ -1,0 +1,344 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"polylog/core"
+	"polylog/core/vfs"
+)
+
+// network is three nodes' network: each node is reached through a forwarder with an
+// address that never changes, so that nodes can be cut off and restarted.
+type network struct {
+	tb    testing.TB
+	nodes []*netNode
+}
+
+type netNode struct {
+	h     *harness
+	n     *Node
+	front net.Listener // what others dial
+
+	mu    sync.Mutex
+	back  string // where the node listens; empty: cut off
+	conns map[net.Conn]struct{}
+	wg    sync.WaitGroup
+}
+
+func newNetwork(tb testing.TB, size int) *network {
+	nw := &network{tb: tb}
+	for i := range size {
+		nd := &netNode{h: newHarness(tb, vfs.NewMem()), front: listen(tb), conns: map[net.Conn]struct{}{}}
+		nd.h.options.NodeID = fmt.Sprint(i + 1)
+		nd.h.options.Join = i > 0
+		nd.h.options.Advertise = nd.front.Addr().String()
+		nd.h.options.ElectionTimeout = 400 * time.Millisecond
+		nw.nodes = append(nw.nodes, nd)
+		nd.wg.Go(nd.forward)
+		tb.Cleanup(func() {
+			_ = nd.front.Close()
+			nd.cut()
+			nd.wg.Wait()
+		})
+	}
+	for _, nd := range nw.nodes {
+		nd.start(tb)
+	}
+	return nw
+}
+
+func (nd *netNode) start(tb testing.TB) {
+	l := listen(tb)
+	nd.h.options.Listener = l
+	nd.n = nd.h.open()
+	nd.heal()
+}
+
+func (nd *netNode) heal() {
+	nd.mu.Lock()
+	nd.back = nd.h.options.Listener.Addr().String()
+	nd.mu.Unlock()
+}
+
+// cut ends the node's connections from others and lets in no new ones; its own to
+// them stay.
+func (nd *netNode) cut() {
+	nd.mu.Lock()
+	defer nd.mu.Unlock()
+	nd.back = ""
+	for c := range nd.conns {
+		_ = c.Close()
+	}
+}
+
+func (nd *netNode) forward() {
+	for {
+		c, err := nd.front.Accept()
+		if err != nil {
+			return
+		}
+		nd.wg.Go(func() { nd.pipe(c) })
+	}
+}
+
+func (nd *netNode) pipe(c net.Conn) {
+	defer c.Close() //nolint:errcheck // a forwarder's connection
+	nd.mu.Lock()
+	back := nd.back
+	nd.mu.Unlock()
+	if back == "" {
+		return
+	}
+	d, err := net.Dial("tcp", back)
+	if err != nil {
+		return
+	}
+	nd.mu.Lock()
+	nd.conns[c], nd.conns[d] = struct{}{}, struct{}{}
+	nd.mu.Unlock()
+	done := make(chan struct{}, 2)
+	for _, p := range [][2]net.Conn{{c, d}, {d, c}} {
+		nd.wg.Go(func() {
+			b := make([]byte, 32<<10)
+			for {
+				k, err := p[0].Read(b)
+				if err == nil {
+					_, err = p[1].Write(b[:k])
+				}
+				if err != nil {
+					done <- struct{}{}
+					return
+				}
+			}
+		})
+	}
+	<-done
+	_, _ = c.Close(), d.Close()
+	nd.mu.Lock()
+	delete(nd.conns, c)
+	delete(nd.conns, d)
+	nd.mu.Unlock()
+}
+
+// leader waits for a node that leads and is ready.
+func (nw *network) leader() *netNode {
+	nw.tb.Helper()
+	var found *netNode
+	waitFor(nw.tb, func() bool {
+		for _, nd := range nw.nodes {
+			if nd.n != nil && nd.n.IsLeader() {
+				found = nd
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// form makes one cluster of the nodes.
+func (nw *network) form() {
+	nw.tb.Helper()
+	l := nw.leader().n
+	ctx, cancel := context.WithTimeout(nw.tb.Context(), time.Minute)
+	defer cancel()
+	for _, nd := range nw.nodes[1:] {
+		addr := nd.front.Addr().String()
+		must(nw.tb, l.AddNonvoter(ctx, nd.n.ID(), addr))
+		must(nw.tb, l.AddVoter(ctx, nd.n.ID(), addr))
+	}
+}
+
+// propose has whoever leads do a command, and tries again where nothing was done.
+func (nw *network) propose(body string) (acked bool) {
+	nw.tb.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(nw.tb.Context(), 20*time.Second)
+		_, err := nw.leader().n.Propose(ctx, command(body))
+		cancel()
+		switch core.KindOf(err) {
+		case core.OK:
+			return true
+		case core.Uncertain:
+			return false
+		case core.NotLeader, core.Unavailable, core.Closed:
+		default:
+			nw.tb.Fatal(err)
+		}
+	}
+}
+
+// converge waits until every node has applied the same, and checks that they agree.
+func (nw *network) converge() {
+	nw.tb.Helper()
+	nw.propose("end")
+	l := nw.leader()
+	for _, nd := range nw.nodes {
+		waitFor(nw.tb, func() bool {
+			return nd.h.machine.Applied() == l.h.machine.Applied() && nd.n.log.Last() == l.n.log.Last()
+		})
+	}
+	for _, nd := range nw.nodes {
+		if nd.h.machine.hash() != l.h.machine.hash() {
+			nw.tb.Fatalf("node %s has another state than the leader at index %d", nd.n.ID(), l.h.machine.Applied())
+		}
+		a, b := nd.n.log.Segments(), l.n.log.Segments()
+		if len(a) != len(b) || len(a) == 0 {
+			nw.tb.Fatalf("node %s has %d segments, the leader %d", nd.n.ID(), len(a), len(b))
+		}
+		for i := l.n.log.First(); i <= l.n.log.Last(); i++ {
+			x, err := nd.n.log.Entry(i)
+			must(nw.tb, err)
+			y, err := l.n.log.Entry(i)
+			must(nw.tb, err)
+			if x.Term != y.Term || x.Type != y.Type || !bytes.Equal(x.Data, y.Data) || !bytes.Equal(x.Ext, y.Ext) {
+				nw.tb.Fatalf("node %s has another entry %d than the leader", nd.n.ID(), i)
+			}
+		}
+		for i := range len(a) - 1 {
+			if a[i] != b[i] {
+				nw.tb.Fatalf("node %s: sealed segment %+v, the leader's is %+v", nd.n.ID(), a[i], b[i])
+			}
+		}
+	}
+}
+
+func TestThreeNodes(t *testing.T) {
+	nw := newNetwork(t, 3)
+	nw.form()
+	for i := range 20 {
+		nw.propose(fmt.Sprint(i))
+	}
+	first := nw.leader()
+	must(t, first.n.ReadIndex(t.Context()))
+	for _, nd := range nw.nodes {
+		if nd != first {
+			_, err := nd.n.Propose(t.Context(), command("no"))
+			wantKind(t, err, core.NotLeader)
+			wantKind(t, nd.n.ReadIndex(t.Context()), core.NotLeader)
+			ready(t, nd.n)
+			if m, ok := nd.n.Leader(); !ok || m.ID != first.n.ID() {
+				t.Fatalf("node %s takes %v for the leader", nd.n.ID(), m)
+			}
+		}
+	}
+	nw.converge()
+
+	// A leader that is closed hands over: the others' time-outs are too long for an
+	// election of their own (guard 6).
+	for _, nd := range nw.nodes {
+		c := nd.n.raft.ReloadableConfig()
+		c.HeartbeatTimeout, c.ElectionTimeout = time.Hour, time.Hour
+		must(t, nd.n.raft.ReloadConfig(c))
+	}
+	must(t, first.n.Close())
+	first.n = nil
+	if nw.leader() == first {
+		t.Fatal("a closed node leads")
+	}
+	first.start(t)
+	nw.converge()
+}
+
+// Nodes are killed, restarted and cut off while commands come; at the end all have
+// the same entries, in the same segments, and the same state, and what was
+// acknowledged is in it once.
+func TestChaos(t *testing.T) {
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	nw := newNetwork(t, 3)
+	for _, nd := range nw.nodes {
+		nd.h.options.CheckpointBytes = 50
+	}
+	nw.form()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var acked []string
+	next := 0
+	load := func(n int) {
+		for range n {
+			body := fmt.Sprintf("%05d%s", next, string(make([]byte, rnd.IntN(20_000))))
+			next++
+			if nw.propose(body) {
+				acked = append(acked, body)
+			}
+		}
+	}
+	for range rounds {
+		load(20)
+		victim := nw.nodes[rnd.IntN(3)]
+		switch rnd.IntN(3) {
+		case 0: // power failure
+			victim.cut()
+			old := victim.n
+			fs, _ := victim.h.fs.(*vfs.MemFS)
+			clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rnd.IntN(101), RNG: rnd})
+			victim.n = nil
+			must(t, old.Close())
+			victim.h.fs = clone
+			load(20)
+			victim.start(t)
+		case 1: // others cannot reach it
+			victim.cut()
+			load(20)
+			victim.heal()
+		default: // clean restart
+			old := victim.n
+			victim.n = nil
+			must(t, old.Close())
+			victim.start(t)
+		}
+	}
+	nw.converge()
+	got := nw.leader().h.machine.bodies()
+	count := map[string]int{}
+	for _, b := range got {
+		count[b]++
+	}
+	for _, b := range acked {
+		if count[b] != 1 {
+			t.Fatalf("acknowledged command %.5s is there %d times", b, count[b])
+		}
+	}
+	if len(got) > next+1 {
+		t.Fatalf("%d commands applied of %d proposed", len(got), next+1)
+	}
+}
+
+// ReadIndex with a non-voter in the configuration commits a barrier.
+func TestReadIndexWithNonvoter(t *testing.T) {
+	nw := newNetwork(t, 2)
+	l := nw.leader().n
+	if !l.alone.Load() {
+		t.Fatal("a new node is not alone")
+	}
+	must(t, l.AddNonvoter(t.Context(), "2", nw.nodes[1].front.Addr().String()))
+	if l.alone.Load() {
+		t.Fatal("two nodes, and the first is alone")
+	}
+	before := l.raft.LastIndex()
+	must(t, l.ReadIndex(t.Context()))
+	if l.raft.LastIndex() != before+1 {
+		t.Fatal("no barrier")
+	}
+	must(t, l.AddVoter(t.Context(), "2", nw.nodes[1].front.Addr().String()))
+	before = l.raft.LastIndex()
+	must(t, l.ReadIndex(t.Context()))
+	if l.raft.LastIndex() != before {
+		t.Fatal("a barrier without need")
+	}
+	must(t, l.RemoveServer(t.Context(), "2"))
+	waitFor(t, l.alone.Load)
+	c := l.raft.ReloadableConfig()
+	if c.ElectionTimeout != l.o.ElectionTimeout || raftConfig(&l.o, "1", nil).LeaderLeaseTimeout != l.o.ElectionTimeout/2 {
+		t.Fatal("time-outs changed with the members")
+	}
+}

@@ -1,0 +1,39 @@
+// Package cluster turns the CommitLog into a replicated log: commands go in, every
+// replica's state machine gets them in the same order, and the proposer gets the
+// results. It is the only owner of the CommitLog and the only importer of a raft
+// library (hashicorp/raft v1.8).
+//
+// What it promises: a command whose result was given was on disk on a majority of
+// the voters before (as durable as the flush policy says), and is applied once on
+// every replica. An error of kind NotLeader or Unavailable means that nothing was
+// done; Uncertain means that nobody knows yet.
+//
+// # Guards
+//
+// hashicorp/raft v1.8.0 as it comes can let replicas diverge or hang. Seven guards
+// stand against that, each with a test in guards_test.go that goes red without it:
+//
+//  1. No heartbeat fast path (transport.go): a heartbeat of a newer term, handled
+//     beside the main goroutine, lets an old leader write entries under the new term.
+//  2. Votes are written whole (stable.go): the library writes term and candidate of
+//     a vote one after the other; a crash between them makes it vote twice.
+//  3. RestoreCommittedLogs stays off (raftConfig), and entries between the state
+//     machine's durable index and raft's snapshot are replayed by us (replay.go).
+//  4. A storage error, or a write that takes longer than the stall limit, ends the
+//     process (failure.go): such a leader would go on sending heartbeats for ever.
+//  5. One AppendEntries RPC in flight (transport.go): pipelining can wedge a follower
+//     for good after one refusal.
+//  6. Leadership is transferred only while shutting down (close.go): a transfer that
+//     fails can leave a leader that refuses every proposal.
+//  7. After a snapshot was installed over a longer log the process restarts
+//     (logstore.go): raft keeps the old last index in memory and refuses what follows.
+//
+// # Goroutines and locks
+//
+// Raft has three goroutines of its own that call us: main (LogStore, StableStore),
+// FSM (fsm.go) and snapshots (snapshot.go). Ours: the batcher and the completer
+// (propose.go), the watcher of leadership (leadership.go), the reader (read.go), the
+// checkpointer (checkpoint.go) and the stall watch (failure.go). The locks are
+// proposer.mu and leadership.mu; neither is held while taking the other or while
+// calling raft or the state machine.
+package cluster

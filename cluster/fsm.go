@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"polylog/core"
+)
+
+// StateMachine is what committed entries are for. Apply, Configure and Freeze are
+// called from one goroutine, the apply goroutine; the other methods from any.
+type StateMachine interface {
+	// Apply does the commands of entries, which are committed, in order, all after
+	// Applied, and gives the results of each entry's commands.
+	Apply(entries []core.Entry) [][]core.Result
+	// Configure remembers the cluster's configuration from index on; conf is opaque.
+	Configure(index core.LogIndex, conf []byte)
+	// Applied is the index of the last entry that the state contains.
+	Applied() core.LogIndex
+	// Durable is the same for the state on disk.
+	Durable() core.LogIndex
+	// OverlayBytes is the memory that a checkpoint would give back.
+	OverlayBytes() int64
+	// Freeze begins a checkpoint. At most one is unfinished.
+	Freeze() (core.Checkpoint, error)
+}
+
+// fsm hands raft's committed entries to the state machine.
+type fsm struct {
+	machine StateMachine
+	replay  func(to core.LogIndex) error // from the log to the machine
+	due     func(bytes int)              // entries were applied: is a checkpoint due?
+	freeze  func(core.Checkpoint) raft.FSMSnapshot
+	conf    func(core.LogIndex, raft.Configuration)
+
+	seen    atomic.Uint64 // index of the last entry handed over, or about to be
+	time    atomic.Int64  // ms; the latest time of an entry handed over
+	entries []core.Entry  // reused
+}
+
+var _ raft.BatchingFSM = (*fsm)(nil)
+
+// Apply implements raft.FSM.
+func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
+
+// ApplyBatch implements raft.BatchingFSM. The response to an entry of commands is
+// their []core.Result.
+func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	f.note(core.LogIndex(logs[len(logs)-1].Index))
+	responses := make([]any, len(logs))
+	bytes, from := 0, 0
+	for i, l := range logs {
+		bytes += len(l.Data)
+		if l.Type == raft.LogConfiguration {
+			f.applyCommands(logs[from:i], responses[from:i])
+			f.configure(l)
+			from = i + 1
+		}
+	}
+	f.applyCommands(logs[from:], responses[from:])
+	f.due(bytes)
+	return responses
+}
+
+// note keeps the log from being truncated at or below index.
+func (f *fsm) note(index core.LogIndex) {
+	if uint64(index) > f.seen.Load() {
+		f.seen.Store(uint64(index))
+	}
+}
+
+// applyCommands applies logs, all commands, without those that the state machine
+// has already: after a restart raft hands over everything after its snapshot.
+func (f *fsm) applyCommands(logs []*raft.Log, responses []any) {
+	applied := f.machine.Applied()
+	f.entries = f.entries[:0]
+	first := len(logs)
+	for i, l := range logs {
+		if core.LogIndex(l.Index) <= applied {
+			continue
+		}
+		first = min(first, i)
+		f.entries = append(f.entries, core.Entry{Index: core.LogIndex(l.Index), Term: core.Term(l.Term), Data: l.Data})
+	}
+	if len(f.entries) == 0 {
+		return
+	}
+	results := f.machine.Apply(f.entries)
+	if len(results) != len(f.entries) {
+		panic(fmt.Sprintf("state machine gave results for %d of %d entries", len(results), len(f.entries)))
+	}
+	for i, r := range results {
+		responses[first+i] = r
+	}
+	f.time.Store(max(f.time.Load(), f.entries[len(f.entries)-1].Time()))
+	clear(f.entries)
+}
+
+func (f *fsm) configure(l *raft.Log) {
+	index := core.LogIndex(l.Index)
+	if conf, err := decodeConfiguration(l.Data); err == nil { // StoreLogs has checked it
+		f.conf(index, conf)
+	}
+	if index > f.machine.Applied() {
+		f.machine.Configure(index, l.Data)
+	}
+}
+
+// Snapshot implements raft.FSM.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	c, err := f.machine.Freeze()
+	if err != nil {
+		return nil, err
+	}
+	return f.freeze(c), nil
+}
+
+// Restore implements raft.FSM, after a leader's snapshot was taken over: the entries
+// that it covers are in our log.
+func (f *fsm) Restore(r io.ReadCloser) error {
+	b, err := io.ReadAll(io.LimitReader(r, maxSnapshotRecord))
+	if err != nil {
+		return fmt.Errorf("read snapshot record: %w", err)
+	}
+	s, err := decodeSnapshot(b)
+	if err != nil {
+		return err
+	}
+	f.note(s.index)
+	return f.replay(s.index)
+}

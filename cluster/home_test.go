@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"polylog/core"
+	"polylog/core/vfs"
+)
+
+func TestHome(t *testing.T) {
+	dir := t.TempDir() + "/new/data"
+	h, err := OpenHome(vfs.Default, dir, "")
+	must(t, err)
+	if h.NodeID() != "1" || len(h.ClusterID()) != 22 {
+		t.Fatalf("%+v", h)
+	}
+	_, err = OpenHome(vfs.Default, dir, "")
+	wantKind(t, err, core.Conflict)
+	if !strings.Contains(err.Error(), "in use by another process") || strings.Contains(err.Error(), "\n") {
+		t.Fatal(err)
+	}
+	must(t, h.Close())
+	again, err := OpenHome(vfs.Default, dir, "1")
+	must(t, err)
+	defer again.Close() //nolint:errcheck // the end of the test
+	if again.ClusterID() != h.ClusterID() {
+		t.Fatal("the cluster id changed")
+	}
+}
+
+func TestHomeRefuses(t *testing.T) {
+	good := "polylog data directory\nformat 1\ncluster AAAAAAAAAAAAAAAAAAAAAA\nnode 1\n"
+	for _, c := range []struct {
+		name, file, text, node string
+		kind                   core.Kind
+	}{
+		{"foreign directory", "cats.jpg", "x", "", core.Conflict},
+		{"foreign meta", metaName, "cats\n", "", core.Conflict},
+		{"other node", metaName, good, "2", core.Conflict},
+		{"newer format", metaName, strings.Replace(good, "format 1", "format 2", 1), "", core.Unsupported},
+		{"no format", metaName, strings.Replace(good, "format 1", "", 1), "", core.Corrupt},
+		{"cut", metaName, good[:len(good)-3], "", core.Corrupt},
+		{"short cluster id", metaName, strings.Replace(good, "AAAA", "A", 1), "", core.Corrupt},
+		{"bad node id", metaName, good, "a b", core.Invalid},
+	} {
+		fs := vfs.NewMem()
+		must(t, fs.MkdirAll("data", 0o755))
+		must(t, vfs.WriteFile(fs, "data/"+c.file, []byte(c.text)))
+		_, err := OpenHome(fs, "data", c.node)
+		if core.KindOf(err) != c.kind || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want kind %q", c.name, err, c.kind.Error())
+		}
+		names, err := fs.List("data")
+		must(t, err)
+		names = slices.DeleteFunc(names, func(n string) bool { return n == lockName })
+		b, err := vfs.ReadFile(fs, "data/"+c.file)
+		if err != nil || string(b) != c.text || len(names) != 1 {
+			t.Errorf("%s: the directory was touched: %q", c.name, names)
+		}
+	}
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll("data", 0o755))
+	must(t, vfs.WriteFile(fs, "data/"+metaName, []byte(good)))
+	h, err := OpenHome(fs, "data", "")
+	must(t, err)
+	if h.ClusterID() != strings.Repeat("A", 22) {
+		t.Fatal(h.ClusterID())
+	}
+	must(t, h.Close())
+}
+
+func FuzzMeta(f *testing.F) {
+	f.Add([]byte("polylog data directory\nformat 1\ncluster AAAAAAAAAAAAAAAAAAAAAA\nnode 1\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h Home
+		if h.decodeMeta(b) == nil && len(h.clusterID) != 22 {
+			t.Fatal(h.clusterID)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"polylog/core"
+	"polylog/core/commitlog"
+)
+
+// logStore lets raft use the CommitLog as its log: an entry is written once.
+//
+// It is not a raft.MonotonicLogStore: raft would answer an installed snapshot by
+// deleting the whole log. Our log keeps its entries past a snapshot (they are the
+// messages), and Node.snapshotSaved resets it in the one case that needs it.
+type logStore struct {
+	log      *commitlog.Log
+	fail     func(error) error
+	failed   func() error
+	watch    *stallWatch
+	applied  func() core.LogIndex                    // the last entry handed to the state machine
+	snapshot func() core.LogIndex                    // the latest snapshot
+	stored   func(core.LogIndex, raft.Configuration) // a configuration entry was stored
+	entries  []commitlog.Entry                       // reused; raft's main goroutine only
+	bytes    atomic.Int64                            // stored since the node was opened
+	count    atomic.Int64
+}
+
+var _ raft.LogStore = (*logStore)(nil)
+
+// FirstIndex implements raft.LogStore.
+func (s *logStore) FirstIndex() (uint64, error) { return uint64(s.log.First()), nil }
+
+// LastIndex implements raft.LogStore.
+func (s *logStore) LastIndex() (uint64, error) { return uint64(s.log.Last()), nil }
+
+// GetLog implements raft.LogStore. The data may alias the log's cache; nobody
+// writes to it.
+func (s *logStore) GetLog(index uint64, out *raft.Log) error {
+	e, err := s.log.Entry(core.LogIndex(index))
+	if errors.Is(err, core.NotFound) {
+		return raft.ErrLogNotFound
+	}
+	if err != nil {
+		return err
+	}
+	*out = raft.Log{Index: uint64(e.Index), Term: uint64(e.Term), Type: raft.LogType(e.Type), Data: e.Data, Extensions: e.Ext}
+	return nil
+}
+
+// StoreLog implements raft.LogStore.
+func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore. An error ends the process (guard 4).
+// AppendedAt is not kept: it is the leader's clock, and segments are the same bytes
+// on every replica.
+func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	if err := s.failed(); err != nil {
+		return err
+	}
+	s.entries = s.entries[:0]
+	var bytes int64
+	for _, l := range logs {
+		if l.Type == raft.LogConfiguration {
+			conf, err := decodeConfiguration(l.Data)
+			if err != nil {
+				return s.fail(err)
+			}
+			s.stored(core.LogIndex(l.Index), conf)
+		}
+		bytes += int64(len(l.Data))
+		s.entries = append(s.entries, commitlog.Entry{
+			Index: core.LogIndex(l.Index), Term: core.Term(l.Term), Type: uint8(l.Type), Data: l.Data, Ext: l.Extensions,
+		})
+	}
+	s.watch.enter()
+	err := s.log.Append(s.entries)
+	s.watch.leave()
+	clear(s.entries) // holds on to no data
+	if err != nil {
+		return s.fail(fmt.Errorf("append to the log: %w", err))
+	}
+	s.bytes.Add(bytes)
+	s.count.Add(int64(len(logs)))
+	return s.failed() // a stall that ended after it was given up
+}
+
+// DeleteRange implements raft.LogStore. Raft calls it for two reasons, and anything
+// else would lose committed entries:
+//
+//	first > applied, last = end   a tail that another leader has overruled: cut off
+//	first = start, last <= snap   entries that raft needs no more: kept, they are
+//	                              the messages; retention removes them (Node.Trim)
+func (s *logStore) DeleteRange(first, last uint64) error {
+	if err := s.failed(); err != nil {
+		return err
+	}
+	from, to := core.LogIndex(first), core.LogIndex(last)
+	switch {
+	case from > s.applied() && from >= s.log.First() && from <= to && to == s.log.Last():
+		s.watch.enter()
+		err := s.log.TruncateTail(from)
+		s.watch.leave()
+		if err != nil {
+			return s.fail(fmt.Errorf("cut the log's tail from %d: %w", from, err))
+		}
+		return s.failed()
+	case from == s.log.First() && to <= s.snapshot():
+		return nil
+	}
+	panic(fmt.Sprintf("raft deletes entries %d to %d of a log from %d to %d, with %d applied and a snapshot at %d",
+		from, to, s.log.First(), s.log.Last(), s.applied(), s.snapshot()))
+}

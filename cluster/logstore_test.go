@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"polylog/core"
+	"polylog/core/commitlog"
+	"polylog/core/vfs"
+)
+
+// The log holds entries 1 to 10; 6 are applied, the snapshot is at 4.
+func TestDeleteRange(t *testing.T) {
+	for _, c := range []struct {
+		first, last uint64
+		want        core.LogIndex // the log's end afterwards; 0: panic
+	}{
+		{7, 10, 6},
+		{10, 10, 9},
+		{6, 10, 0}, // applied
+		{7, 9, 0},  // not the tail
+		{1, 4, 10},
+		{1, 1, 10},
+		{1, 5, 0}, // after the snapshot
+		{2, 4, 0}, // not the head
+		{1, 10, 0},
+		{11, 10, 0},
+	} {
+		h := newHarness(t, vfs.NewMem())
+		h.log(func(log *commitlog.Log) error {
+			s := &logStore{
+				log: log, watch: &stallWatch{},
+				fail: func(err error) error { return err }, failed: func() error { return nil },
+				applied:  func() core.LogIndex { return 6 },
+				snapshot: func() core.LogIndex { return 4 },
+			}
+			for i := uint64(1); i <= 10; i++ {
+				must(t, s.StoreLog(&raft.Log{Index: i, Term: 1, Data: []byte("x")}))
+			}
+			func() {
+				defer func() {
+					if r := recover(); (r != nil) != (c.want == 0) {
+						t.Errorf("delete %d to %d: panic %v", c.first, c.last, r)
+					}
+				}()
+				must(t, s.DeleteRange(c.first, c.last))
+			}()
+			if c.want != 0 && (log.Last() != c.want || log.First() != 1) {
+				t.Errorf("delete %d to %d leaves %d to %d", c.first, c.last, log.First(), log.Last())
+			}
+			return nil
+		})
+	}
+}
+
+func TestGetLog(t *testing.T) {
+	h := newHarness(t, vfs.NewMem())
+	h.log(func(log *commitlog.Log) error {
+		s := &logStore{log: log, watch: &stallWatch{}, fail: func(err error) error { return err }, failed: func() error { return nil }}
+		must(t, s.StoreLog(&raft.Log{Index: 1, Term: 3, Type: raft.LogNoop}))
+		must(t, s.StoreLog(&raft.Log{Index: 2, Term: 4, Data: []byte("data")}))
+		var got raft.Log
+		must(t, s.GetLog(2, &got))
+		if got.Index != 2 || got.Term != 4 || got.Type != raft.LogCommand || string(got.Data) != "data" {
+			t.Errorf("%+v", got)
+		}
+		if err := s.GetLog(3, &got); err != raft.ErrLogNotFound { //nolint:errorlint // raft compares so
+			t.Errorf("entry 3: %v", err)
+		}
+		return nil
+	})
+}

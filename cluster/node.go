@@ -1,0 +1,241 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"polylog/core"
+	"polylog/core/commitlog"
+	"polylog/core/vfs"
+)
+
+// Node is this process's part in a cluster: its log, its raft node and the way to
+// propose commands. All methods may be called from any goroutine.
+type Node struct {
+	o       Options
+	home    *Home
+	log     *commitlog.Log
+	machine StateMachine
+	failure failure
+	watch   stallWatch
+
+	stable    *stableStore
+	snapshots *snapshotStore
+	logs      *logStore
+	fsm       *fsm
+	transport transport
+	raft      *raft.Raft
+
+	proposer   proposer
+	leadership leadership
+	reader     reader
+	alone      atomic.Bool   // no other node has a place in the configuration
+	newestConf atomic.Uint64 // index of the newest stored configuration
+
+	checkpointDue   chan struct{}
+	sinceCheckpoint atomic.Int64 // log bytes applied since the last Freeze
+	checkpoints     atomic.Int64
+
+	stop      chan struct{}  // closed: the goroutines in loops end
+	loops     sync.WaitGroup // goroutines that use raft; they end before it
+	calls     sync.WaitGroup // goroutines that wait for raft; they end with it
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens or makes the data directory and starts the node: a new one is a cluster
+// of its own, and leads at once. Open does not wait for a leader; Ready does. The
+// context bounds nothing but Open itself.
+func Open(ctx context.Context, options Options) (*Node, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	home := o.Home
+	if home == nil {
+		if home, err = OpenHome(o.FS, o.Dir, o.NodeID); err != nil {
+			return nil, errors.Join(err, closeListener(o.Listener))
+		}
+	}
+	o.FS, o.Dir, o.NodeID = home.fs, home.dir, home.nodeID
+	n := &Node{
+		o: o, home: home, machine: o.Machine,
+		failure:       failure{fatal: o.Fatal, logger: o.Logger},
+		checkpointDue: make(chan struct{}, 1),
+		stop:          make(chan struct{}),
+	}
+	n.proposer.init(n)
+	n.leadership.init()
+	n.reader.init()
+	if err = n.openStores(); err == nil {
+		err = n.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.closeStores(), closeListener(o.Listener))
+	}
+	return n, nil
+}
+
+func closeListener(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// openStores opens what is on disk and brings the state machine up to raft's
+// snapshot.
+func (n *Node) openStores() error {
+	fs, dir := n.o.FS, n.o.FS.PathJoin(n.o.Dir, raftName)
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create %s: %w", dir, err)
+	}
+	if err := vfs.SyncDir(fs, n.o.Dir); err != nil {
+		return err
+	}
+	var err error
+	if n.stable, err = openStable(fs, dir, n.failure.fail, &n.watch); err != nil {
+		return err
+	}
+	if n.snapshots, err = openSnapshots(fs, dir); err != nil {
+		return err
+	}
+	n.snapshots.install, n.snapshots.saved = n.installSnapshot, n.snapshotSaved
+	durable := n.machine.Durable()
+	if s := n.snapshots.latest.Load(); s != nil && !s.installed {
+		durable = max(durable, s.index)
+	}
+	lo := n.o.CommitLog
+	lo.FS, lo.Dir, lo.Logger, lo.Durable = fs, fs.PathJoin(n.o.Dir, logName), n.o.Logger, durable
+	if n.log, err = commitlog.Open(lo); err != nil {
+		return err
+	}
+	n.fsm = &fsm{machine: n.machine, replay: n.replay, due: n.applied, freeze: n.freeze, conf: n.committedConfiguration}
+	n.logs = &logStore{
+		log: n.log, fail: n.failure.fail, failed: n.failure.failed, watch: &n.watch,
+		applied:  func() core.LogIndex { return max(core.LogIndex(n.fsm.seen.Load()), n.machine.Applied()) },
+		snapshot: n.snapshotIndex, stored: n.storedConfiguration,
+	}
+	if err := n.checkLog(); err != nil {
+		return err
+	}
+	if err := n.bootstrap(); err != nil {
+		return err
+	}
+	return n.replay(n.snapshotIndex())
+}
+
+func (n *Node) snapshotIndex() core.LogIndex {
+	if s := n.snapshots.latest.Load(); s != nil {
+		return s.index
+	}
+	return 0
+}
+
+// start starts raft and our goroutines.
+func (n *Node) start() error {
+	if err := n.seedTime(); err != nil {
+		return err
+	}
+	n.transport = newTransport(n.o.Listener, n.advertised(), newRaftLogger(n.o.Logger))
+	config := raftConfig(&n.o, n.o.NodeID, n.leadership.notify)
+	r, err := raft.NewRaft(config, n.fsm, n.logs, n.stable, n.snapshots, n.transport)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close())
+	}
+	n.raft = r
+	n.alone.Store(len(n.servers()) == 1 && n.isLoneVoter())
+	r.RegisterObserver(n.leadership.observer)
+	n.loops.Go(n.watchLeadership)
+	n.loops.Go(n.readLoop)
+	n.loops.Go(n.checkpointLoop)
+	n.loops.Go(func() { n.watch.run(n.o.StallLimit, n.failure.fail, n.stop) })
+	n.loops.Go(n.proposer.batchLoop)
+	n.loops.Go(n.proposer.completeLoop)
+	return nil
+}
+
+// advertised is the address under which other nodes reach this one.
+func (n *Node) advertised() string {
+	switch {
+	case n.o.Advertise != "":
+		return n.o.Advertise
+	case n.o.Listener != nil:
+		return n.o.Listener.Addr().String()
+	}
+	return "node-" + n.o.NodeID // not an address: nobody else knows it
+}
+
+// bootstrap makes a new node a cluster of its own: the first entry of its log says
+// that it is the only voter. It may be called again after a crash in the middle.
+func (n *Node) bootstrap() error {
+	if n.log.Last() > 0 || n.snapshots.latest.Load() != nil || n.o.Join {
+		return nil
+	}
+	if n.machine.Durable() > 0 || n.stable.term > 1 || n.stable.vote.candidate != nil {
+		return core.E(core.Corrupt, "the log is empty but this node has been used: the directory %s/%s is missing or was replaced", n.o.Dir, logName)
+	}
+	if err := n.stable.SetUint64([]byte(keyTerm), 1); err != nil {
+		return err
+	}
+	return n.logs.StoreLog(&raft.Log{
+		Index: 1, Term: 1, Type: raft.LogConfiguration,
+		Data: raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{
+			ID: raft.ServerID(n.o.NodeID), Address: raft.ServerAddress(n.advertised()),
+		}}}),
+	})
+}
+
+// seedTime makes the time of new entries go on from the log's last commands.
+func (n *Node) seedTime() error {
+	for i := n.log.Last(); i > 0 && i >= n.log.First(); i-- {
+		e, err := n.log.Entry(i)
+		if err != nil {
+			return fmt.Errorf("read the log's last entries: %w", err)
+		}
+		if raft.LogType(e.Type) == raft.LogCommand {
+			n.fsm.time.Store(max(n.fsm.time.Load(), core.Entry{Data: e.Data}.Time()))
+			return nil
+		}
+	}
+	return nil
+}
+
+// ReadAt reads a part of an entry's data, as commitlog.Log.ReadAt.
+func (n *Node) ReadAt(i core.LogIndex, pos, length uint32, buf []byte) ([]byte, core.Term, error) {
+	return n.log.ReadAt(i, pos, length, buf)
+}
+
+// FirstAfterTerm is the index of the first entry of a term after t, the index after
+// the last entry when there is none.
+func (n *Node) FirstAfterTerm(t core.Term) core.LogIndex { return n.log.FirstAfterTerm(t) }
+
+// Trim allows the log to remove whole segments up to index. What the state machine
+// has not made durable, and what raft has no snapshot for, stays.
+func (n *Node) Trim(index core.LogIndex) {
+	to := min(index, n.snapshotIndex(), n.machine.Durable())
+	if to == 0 {
+		return
+	}
+	if err := n.log.TrimHead(to); err != nil {
+		n.o.Logger.Warn("old segments not removed", "to", uint64(to), "err", err)
+	}
+}
+
+// ID is this node's id.
+func (n *Node) ID() string { return n.home.nodeID }
+
+// ClusterID is the cluster's id, a Kafka UUID.
+func (n *Node) ClusterID() string { return n.home.clusterID }

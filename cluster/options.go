@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"log/slog"
+	"math"
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"polylog/core"
+	"polylog/core/commitlog"
+	"polylog/core/vfs"
+)
+
+// Options say how a node is run. The zero value of every field but Machine and Dir
+// (or Home) is useful.
+type Options struct {
+	// FS and Dir are the data directory. Home is the same, already locked by
+	// OpenHome, which whoever opens the index in it has to do first; Close then
+	// leaves it to its owner.
+	FS   vfs.FS
+	Dir  string
+	Home *Home
+	// NodeID names the node for ever. Empty: the directory's own, "1" for a new one.
+	NodeID string
+	// Join says that a new node waits to be added to a cluster, instead of being
+	// one of its own.
+	Join bool
+	// Listener takes other nodes' connections; the Node closes it. Without one the
+	// node is alone. Advertise is the address that others dial, the listener's own
+	// when empty.
+	Listener  net.Listener
+	Advertise string
+
+	Machine   StateMachine
+	CommitLog commitlog.Options // FS, Dir, Durable and Logger are set by Open
+
+	// Clock gives the entries' time; time.Now when nil.
+	Clock  func() time.Time
+	Logger *slog.Logger
+	// Fatal is called once, when storage failed, and must not return: the process
+	// has to end and to recover from its disk. It panics when nil.
+	Fatal func(error)
+	// LeaderChanged is called, from one goroutine, after each change of the leader
+	// that this node knows, and when this node is ready to lead.
+	LeaderChanged func()
+
+	// EntryBytes bounds an entry of several commands (512 KiB).
+	EntryBytes int
+	// MaxInFlight is how many entries are in raft's hands at a time (8).
+	MaxInFlight int
+	// Linger is how long commands wait for company while entries are in flight (1 ms).
+	Linger time.Duration
+	// MaxQueuedBytes is how much may wait before proposers are held back (64 MiB).
+	MaxQueuedBytes int
+	// CheckpointBytes of the machine's overlay (64 MiB) or CheckpointLogBytes of
+	// entries (256 MiB) make a checkpoint due.
+	CheckpointBytes    int64
+	CheckpointLogBytes int64
+	// ElectionTimeout is raft's heartbeat and election time-out (2 s); the leader's
+	// lease is half of it. Below 2 s a slow disk costs elections (guard 1).
+	ElectionTimeout time.Duration
+	// StallLimit is how long a disk write may take before the process ends (10 s).
+	StallLimit time.Duration
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Machine == nil {
+		return o, core.E(core.Invalid, "cluster: no state machine")
+	}
+	if o.Home == nil && o.Dir == "" {
+		return o, core.E(core.Invalid, "cluster: no data directory")
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.LeaderChanged == nil {
+		o.LeaderChanged = func() {}
+	}
+	setDefault(&o.EntryBytes, 512<<10)
+	setDefault(&o.MaxInFlight, 8)
+	setDefault(&o.Linger, time.Millisecond)
+	setDefault(&o.MaxQueuedBytes, 64<<20)
+	setDefault(&o.CheckpointBytes, 64<<20)
+	setDefault(&o.CheckpointLogBytes, 256<<20)
+	setDefault(&o.ElectionTimeout, 2*time.Second)
+	setDefault(&o.StallLimit, 10*time.Second)
+	if o.MaxInFlight >= maxAppendEntries {
+		return o, core.E(core.Invalid, "cluster: %d entries in flight, want less than %d", o.MaxInFlight, maxAppendEntries)
+	}
+	return o, nil
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// maxAppendEntries bounds the entries of one RPC, of one StoreLogs and of one batch
+// for the state machine. At 512 KiB an entry that is 32 MiB.
+const maxAppendEntries = 64
+
+// raftConfig is raft's configuration. Raft's own triggers of snapshots are out of
+// reach (checkpoint.go has ours), and so is its removal of log entries.
+func raftConfig(o *Options, id string, notify chan<- bool) *raft.Config {
+	return &raft.Config{
+		ProtocolVersion:          raft.ProtocolVersionMax,
+		LocalID:                  raft.ServerID(id),
+		HeartbeatTimeout:         o.ElectionTimeout,
+		ElectionTimeout:          o.ElectionTimeout,
+		LeaderLeaseTimeout:       o.ElectionTimeout / 2,
+		CommitTimeout:            50 * time.Millisecond,
+		MaxAppendEntries:         maxAppendEntries,
+		BatchApplyCh:             true, // entries that wait for the disk share its next sync
+		ShutdownOnRemove:         false,
+		TrailingLogs:             math.MaxUint64 / 2,
+		SnapshotInterval:         math.MaxInt64 / 4,
+		SnapshotThreshold:        math.MaxUint64 / 2,
+		NoSnapshotRestoreOnStart: true,
+		RestoreCommittedLogs:     false, // guard 3
+		NoLegacyTelemetry:        true,
+		NotifyCh:                 notify,
+		Logger:                   newRaftLogger(o.Logger),
+	}
+}

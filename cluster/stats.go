@@ -1,0 +1,48 @@
+package cluster
+
+import "polylog/core"
+
+// Stats are a node's figures of the moment. Counters start at 0 when it is opened.
+type Stats struct {
+	Term          core.Term
+	Leader        bool // this node leads and is ready
+	LeaderChanges int64
+	Members       int
+
+	First, Last core.LogIndex // of the log; 0 when it is empty
+	Committed   core.LogIndex
+	Applied     core.LogIndex
+	Durable     core.LogIndex // of the state machine
+	Snapshot    core.LogIndex
+
+	StoredEntries int64 // written to the log, raft's own included
+	StoredBytes   int64
+	Commands      int64 // proposed here
+	Groups        int64 // entries that they went into
+	Waiting       int   // commands not yet given to raft
+	WaitingBytes  int
+	InFlight      int // entries in raft's hands
+	Checkpoints   int64
+}
+
+// Stats gives the node's figures.
+func (n *Node) Stats() Stats {
+	s := Stats{
+		Term: n.Term(), Leader: n.IsLeader(), Members: len(n.servers()),
+		First: n.log.First(), Last: n.log.Last(),
+		Committed: core.LogIndex(n.raft.CommitIndex()),
+		Applied:   n.machine.Applied(), Durable: n.machine.Durable(), Snapshot: n.snapshotIndex(),
+		StoredEntries: n.logs.count.Load(), StoredBytes: n.logs.bytes.Load(),
+		Checkpoints: n.checkpoints.Load(),
+	}
+	p := &n.proposer
+	p.mu.Lock()
+	s.Commands, s.Groups, s.InFlight = p.commands, p.groups, p.inFlight
+	s.Waiting, s.WaitingBytes = len(p.waiting), p.waitingBytes
+	p.mu.Unlock()
+	l := &n.leadership
+	l.mu.Lock()
+	s.LeaderChanges = l.changes
+	l.mu.Unlock()
+	return s
+}
