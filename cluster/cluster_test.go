@@ -251,7 +251,7 @@ func TestThreeNodes(t *testing.T) {
 // the same entries, in the same segments, and the same state, and what was
 // acknowledged is in it once.
 func TestChaos(t *testing.T) {
-	rounds := 12
+	rounds := 8
 	if testing.Short() {
 		rounds = 3
 	}

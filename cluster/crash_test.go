@@ -14,7 +14,7 @@ import (
 // what was not synced. Every command that was acknowledged before is there after the
 // restart, none is there twice, and those of one proposer are in its order.
 func TestPowerFailure(t *testing.T) {
-	seeds := 40
+	seeds := 20
 	if testing.Short() {
 		seeds = 5
 	}

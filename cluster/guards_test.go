@@ -258,7 +258,7 @@ func TestGuard4SyncError(t *testing.T) {
 	broken.On()
 	_, err := n.Propose(t.Context(), command("b"))
 	wantKind(t, err, core.Uncertain)
-	_ = <-h.fatal
+	waitFor(t, func() bool { return len(h.fatal) == 1 })
 	_, err = n.Propose(t.Context(), command("c"))
 	wantKind(t, err, core.Unavailable)
 	wantKind(t, n.Ready(t.Context()), core.Unavailable)
@@ -304,7 +304,7 @@ func TestGuard4Stall(t *testing.T) {
 	stuck.On()
 	answer := make(chan error, 1)
 	n.ProposeAsync(command("x"), func(_ core.Result, err error) { answer <- err })
-	_ = <-h.fatal
+	waitFor(t, func() bool { return len(h.fatal) == 1 })
 	stuck.Off()
 	close(unblock)
 	wantKind(t, <-answer, core.Uncertain)

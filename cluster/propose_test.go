@@ -235,8 +235,10 @@ func TestStallWatchIgnoresSuspension(t *testing.T) {
 			t.Fatal(<-failed)
 		}
 		w.enter()
-		_ = <-failed
-		close(stop)
 		<-ended
+		if len(failed) != 1 {
+			t.Fatal("a write that hangs was not noticed")
+		}
+		close(stop)
 	})
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func openStable(fs vfs.FS, dir string, fail func(error) error, watch *stallWatch
 	case errors.Is(err, os.ErrNotExist):
 		b = make([]byte, 2*stableSlot)
 		copy(b[stableSlot:], s.encode(1))
-		if err := vfs.WriteFile(fs, name, b); err != nil {
+		if err := vfs.WriteFile(fs, name, bytes.Clone(b)); err != nil { // a test file system takes the buffer
 			return nil, fmt.Errorf("create vote file: %w", err)
 		}
 	case err != nil:
