@@ -55,16 +55,16 @@ func produce(ctx context.Context, c *call, req *kmsg.ProduceRequest) {
 			switch {
 			case refused != codeNone:
 				part.ErrorCode = refused
-				p.done(1)
+				p.done()
 			case topic == nil:
 				part.ErrorCode = code
-				p.done(1)
+				p.done()
 			default:
 				p.append(ctx, topic, part, rt.Partitions[j].Records)
 			}
 		}
 	}
-	p.done(1)
+	p.done()
 }
 
 // refuseProduce is the code for a request that no partition can take.
@@ -86,7 +86,7 @@ func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.Prod
 	q, ok := t.Queue(part.Partition)
 	if !ok {
 		part.ErrorCode = codeUnknownTopicOrPartition
-		p.done(1)
+		p.done()
 		return
 	}
 	srv := p.call.srv
@@ -105,7 +105,7 @@ func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.Prod
 			return
 		}
 		part.BaseOffset, part.LogAppendTime, part.LogStartOffset = int64(r.Offset), r.AppendTime, int64(r.Start)
-		p.done(1)
+		p.done()
 	})
 }
 
@@ -119,12 +119,12 @@ func (p *producing) refuse(part *kmsg.ProduceResponseTopicPartition, err error) 
 			})
 		}
 	}
-	p.done(1)
+	p.done()
 }
 
 // done counts an outcome; the last one answers the call.
-func (p *producing) done(n int64) {
-	if p.left.Add(-n) > 0 {
+func (p *producing) done() {
+	if p.left.Add(-1) > 0 {
 		return
 	}
 	failed := false

@@ -100,10 +100,7 @@ func (f *fetching) wait(ctx context.Context) {
 	defer stop()
 	timer := time.NewTimer(time.Duration(f.req.MaxWaitMillis) * time.Millisecond)
 	defer timer.Stop()
-	for { // the first look catches what came before Watch
-		if f.look() {
-			break
-		}
+	for !f.look() { // the first look catches what came before Watch
 		f.forget()
 		select {
 		case <-wake:

@@ -126,7 +126,7 @@ func (c *call) metadataAsked(cl *cluster, asked *kmsg.MetadataRequestTopic, oper
 
 func (c *call) metadataTopic(cl *cluster, t *router.Topic, operations bool) kmsg.MetadataResponseTopic {
 	resp := kmsg.NewMetadataResponseTopic()
-	resp.Topic = kmsg.StringPtr(t.Name.Name)
+	resp.Topic = new(t.Name.Name)
 	resp.TopicID, resp.IsInternal = t.ID, t.Internal
 	resp.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range resp.Partitions {

@@ -57,8 +57,8 @@ func TestApiVersionsChecksTheClient(t *testing.T) {
 		{"good", 3, func(*kmsg.ApiVersionsRequest) {}, codeNone},
 		{"bad name", 3, func(r *kmsg.ApiVersionsRequest) { r.ClientSoftwareName = "no spaces" }, codeInvalidRequest},
 		{"no version", 4, func(r *kmsg.ApiVersionsRequest) { r.ClientSoftwareVersion = "" }, codeInvalidRequest},
-		{"our cluster", 5, func(r *kmsg.ApiVersionsRequest) { r.ClusterID = kmsg.StringPtr(f.log.ClusterID()); r.NodeID = 1 }, codeNone},
-		{"other cluster", 5, func(r *kmsg.ApiVersionsRequest) { r.ClusterID = kmsg.StringPtr("other") }, codeRebootstrapRequired},
+		{"our cluster", 5, func(r *kmsg.ApiVersionsRequest) { r.ClusterID = new(f.log.ClusterID()); r.NodeID = 1 }, codeNone},
+		{"other cluster", 5, func(r *kmsg.ApiVersionsRequest) { r.ClusterID = new("other") }, codeRebootstrapRequired},
 		{"other node", 5, func(r *kmsg.ApiVersionsRequest) { r.NodeID = 9 }, codeRebootstrapRequired},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

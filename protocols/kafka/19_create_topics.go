@@ -29,7 +29,7 @@ func createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) *
 		t.Topic = rt.Topic
 		t.NumPartitions, t.ReplicationFactor = -1, -1
 		var topic *router.Topic
-		err := error(nil)
+		var err error
 		if named[rt.Topic] > 1 {
 			err = badRequest(codeInvalidRequest, "topic %s is named twice", rt.Topic)
 		} else {
@@ -124,7 +124,7 @@ func createdConfigs(r *router.Router, t *router.Topic) []kmsg.CreateTopicsRespon
 	for i, e := range entries {
 		configs[i] = kmsg.CreateTopicsResponseTopicConfig{Name: e.Key.Name, ReadOnly: e.Key.ReadOnly, Source: int8(e.Source)}
 		if !e.Unset {
-			configs[i].Value = kmsg.StringPtr(e.Value)
+			configs[i].Value = new(e.Value)
 		}
 	}
 	return configs

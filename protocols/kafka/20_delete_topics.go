@@ -38,7 +38,7 @@ func deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) *
 			return
 		}
 		if t.Topic == nil && c.may(router.OpDescribe, topic.Name) == nil {
-			t.Topic = kmsg.StringPtr(topic.Name.Name)
+			t.Topic = new(topic.Name.Name)
 		}
 		t.TopicID = topic.ID
 		if err := c.srv.router.DeleteTopic(ctx, c.principal, topic.Name); err != nil {

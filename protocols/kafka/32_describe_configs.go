@@ -102,17 +102,17 @@ func describedConfig(e *router.ConfigEntry, req *kmsg.DescribeConfigsRequest) km
 	d.ConfigType = kmsg.ConfigType(e.Key.Type)
 	d.IsSensitive = e.Key.Type == router.TypePassword
 	if !e.Unset && !d.IsSensitive {
-		d.Value = kmsg.StringPtr(e.Value)
+		d.Value = new(e.Value)
 	}
 	if req.IncludeDocumentation {
-		d.Documentation = kmsg.StringPtr(e.Key.Doc)
+		d.Documentation = new(e.Key.Doc)
 	}
 	if req.IncludeSynonyms {
 		for _, v := range e.Candidates {
 			s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
 			s.Name, s.Source = v.Name, kmsg.ConfigSource(v.Source)
 			if !d.IsSensitive && !e.Unset {
-				s.Value = kmsg.StringPtr(v.Value)
+				s.Value = new(v.Value)
 			}
 			d.ConfigSynonyms = append(d.ConfigSynonyms, s)
 		}

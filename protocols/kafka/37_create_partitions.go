@@ -22,7 +22,7 @@ func createPartitions(ctx context.Context, c *call, req *kmsg.CreatePartitionsRe
 		rt := &req.Topics[i]
 		t := kmsg.NewCreatePartitionsResponseTopic()
 		t.Topic = rt.Topic
-		err := error(nil)
+		var err error
 		if named[rt.Topic] > 1 {
 			err = badRequest(codeInvalidRequest, "topic %s is named twice", rt.Topic)
 		} else {

@@ -22,7 +22,7 @@ type encoder struct {
 	bufs     net.Buffers
 }
 
-func (e *encoder) i8(v int8)   { e.env.b = append(e.env.b, byte(v)) }
+func (e *encoder) zero()       { e.env.b = append(e.env.b, 0) }
 func (e *encoder) i16(v int16) { e.env.b = binary.BigEndian.AppendUint16(e.env.b, uint16(v)) }
 func (e *encoder) i32(v int32) { e.env.b = binary.BigEndian.AppendUint32(e.env.b, uint32(v)) }
 func (e *encoder) i64(v int64) { e.env.b = binary.BigEndian.AppendUint64(e.env.b, uint64(v)) }
@@ -51,7 +51,7 @@ func (e *encoder) str(s string) {
 // noTags ends a structure without tagged fields.
 func (e *encoder) noTags() {
 	if e.flexible {
-		e.i8(0)
+		e.zero()
 	}
 }
 
@@ -186,7 +186,7 @@ func (f *fetching) encodePart(e *encoder, p *fetchPart) (hint bool) {
 		e.uvarint(4 + 8 + 1)
 		e.i32(a.divergingEpoch)
 		e.i64(a.divergingEnd)
-		e.i8(0)
+		e.zero()
 	}
 	if hint { // tag 1: leader id, leader epoch, no tags
 		cl := f.call.cluster()
@@ -194,7 +194,7 @@ func (f *fetching) encodePart(e *encoder, p *fetchPart) (hint bool) {
 		e.uvarint(4 + 4 + 1)
 		e.i32(cl.leader)
 		e.i32(cl.epoch)
-		e.i8(0)
+		e.zero()
 	}
 	return hint
 }
@@ -223,7 +223,7 @@ func (f *fetching) encodeHints(e *encoder, hints bool) {
 	} else {
 		rest.str(*leader.rack)
 	}
-	rest.i8(0)
+	rest.zero()
 	e.uvarint(1) // one tagged field
 	e.uvarint(0) // tag 0: array of nodes
 	e.uvarint(len(rest.env.b))

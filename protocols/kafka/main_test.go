@@ -3,8 +3,10 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -139,7 +141,7 @@ func (c *client) closed() {
 	c.t.Helper()
 	if b, err := c.tryRead(); err == nil {
 		c.t.Fatalf("answer of %d bytes, want the connection closed", len(b))
-	} else if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Fatal("the connection stays open")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // tools know how to take.
 func describeACLs(context.Context, *call, *kmsg.DescribeACLsRequest) *kmsg.DescribeACLsResponse {
 	resp := kmsg.NewPtrDescribeACLsResponse()
-	resp.ErrorCode, resp.ErrorMessage = codeSecurityDisabled, kmsg.StringPtr(noAuthorizer)
+	resp.ErrorCode, resp.ErrorMessage = codeSecurityDisabled, new(noAuthorizer)
 	return resp
 }
 
@@ -24,7 +24,7 @@ const noAuthorizer = "no authorizer is configured"
 func createACLs(_ context.Context, _ *call, req *kmsg.CreateACLsRequest) *kmsg.CreateACLsResponse {
 	resp := kmsg.NewPtrCreateACLsResponse()
 	for range req.Creations {
-		resp.Results = append(resp.Results, kmsg.CreateACLsResponseResult{ErrorCode: codeSecurityDisabled, ErrorMessage: kmsg.StringPtr(noAuthorizer)})
+		resp.Results = append(resp.Results, kmsg.CreateACLsResponseResult{ErrorCode: codeSecurityDisabled, ErrorMessage: new(noAuthorizer)})
 	}
 	return resp
 }
@@ -32,7 +32,7 @@ func createACLs(_ context.Context, _ *call, req *kmsg.CreateACLsRequest) *kmsg.C
 func deleteACLs(_ context.Context, _ *call, req *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse {
 	resp := kmsg.NewPtrDeleteACLsResponse()
 	for range req.Filters {
-		resp.Results = append(resp.Results, kmsg.DeleteACLsResponseResult{ErrorCode: codeSecurityDisabled, ErrorMessage: kmsg.StringPtr(noAuthorizer)})
+		resp.Results = append(resp.Results, kmsg.DeleteACLsResponseResult{ErrorCode: codeSecurityDisabled, ErrorMessage: new(noAuthorizer)})
 	}
 	return resp
 }
@@ -46,7 +46,7 @@ func saslHandshake(context.Context, *call, *kmsg.SASLHandshakeRequest) *kmsg.SAS
 
 func saslAuthenticate(context.Context, *call, *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthenticateResponse {
 	resp := kmsg.NewPtrSASLAuthenticateResponse()
-	resp.ErrorCode, resp.ErrorMessage = codeIllegalSASLState, kmsg.StringPtr("SASL is not enabled on this listener")
+	resp.ErrorCode, resp.ErrorMessage = codeIllegalSASLState, new("SASL is not enabled on this listener")
 	return resp
 }
 
