@@ -115,12 +115,13 @@ func (v *validator) walk(h *core.BatchHeader, payload []byte) error {
 	var keyless []int32
 	bounded := v.topic.Config.TimestampBeforeMaxMS != math.MaxInt64
 	for i := range h.Count {
-		n, rest, ok := varint(payload)
-		if !ok || n < 6 || n > int64(len(rest)) { // six fields of at least a byte
+		n, at := varint(payload, 0)
+		if at > len(payload) || n < 6 || n > int64(len(payload)-at) { // six fields of at least a byte
 			return badRecord(codeInvalidRecord, "record %d of %d is malformed", i, h.Count)
 		}
-		payload = rest[n:]
-		r, ok := splitRecord(rest[:n])
+		end := at + int(n)
+		r, ok := splitRecord(payload[at:end])
+		payload = payload[end:]
 		switch {
 		case !ok:
 			return badRecord(codeInvalidRecord, "record %d of %d is malformed", i, h.Count)
@@ -152,54 +153,57 @@ type rawRecord struct {
 }
 
 // splitRecord checks the structure of a record, without its length, to the last byte.
+// It is on the path of every record, hence positions instead of slices: one beyond the
+// end stays there, and is found out once.
 func splitRecord(b []byte) (r rawRecord, ok bool) {
 	var n, headers int64
-	if r.age, b, ok = varint(b[1:]); !ok { // after the attributes
-		return r, false
-	}
-	if r.delta, b, ok = varint(b); !ok {
-		return r, false
-	}
-	if n, b, ok = skipBytes(b); !ok {
-		return r, false
-	}
+	at := 1 // after the attributes
+	r.age, at = varint(b, at)
+	r.delta, at = varint(b, at)
+	n, at = varint(b, at)
 	r.hasKey = n >= 0
-	if _, b, ok = skipBytes(b); !ok {
-		return r, false
-	}
-	if headers, b, ok = varint(b); !ok || headers < 0 {
-		return r, false
-	}
-	for ; headers > 0; headers-- {
-		if n, b, ok = skipBytes(b); !ok || n < 0 {
+	at = skip(b, at, n)
+	n, at = varint(b, at)
+	at = skip(b, at, n)
+	headers, at = varint(b, at)
+	for ; headers > 0 && at < len(b); headers-- {
+		if n, at = varint(b, at); n < 0 { // the key of a header is never null
 			return r, false
 		}
-		if _, b, ok = skipBytes(b); !ok {
-			return r, false
+		at = skip(b, at, n)
+		n, at = varint(b, at)
+		at = skip(b, at, n)
+	}
+	return r, headers == 0 && at == len(b)
+}
+
+// skip is the position after n bytes from at on; n is -1 for null.
+func skip(b []byte, at int, n int64) int {
+	switch {
+	case at > len(b) || n < -1 || n > int64(len(b)-at):
+		return len(b) + 1
+	case n < 0:
+		return at
+	default:
+		return at + int(n)
+	}
+}
+
+// varint is the zigzag varint at a position, and the position after it.
+func varint(b []byte, at int) (int64, int) {
+	if at < len(b) && b[at] < 0x80 { // most are this short
+		return int64(b[at]>>1) ^ -int64(b[at]&1), at + 1
+	}
+	return longVarint(b, at)
+}
+
+func longVarint(b []byte, at int) (int64, int) {
+	if at < len(b) {
+		if v, n := binary.Varint(b[at:]); n > 0 {
+			return v, at + n
 		}
 	}
-	return r, len(b) == 0
-}
-
-// skipBytes takes a length, -1 for null, and that many bytes.
-func skipBytes(b []byte) (n int64, rest []byte, ok bool) {
-	n, b, ok = varint(b)
-	if !ok || n < -1 || n > int64(len(b)) {
-		return 0, nil, false
-	}
-	return n, b[max(n, 0):], true
-}
-
-func varint(b []byte) (int64, []byte, bool) {
-	if len(b) > 0 && b[0] < 0x80 { // most are this short
-		u := b[0]
-		return int64(u>>1) ^ -int64(u&1), b[1:], true
-	}
-	v, n := binary.Varint(b)
-	if n <= 0 {
-		return 0, nil, false
-	}
-	return v, b[n:], true
+	return 0, len(b) + 1
 }
 
 // targetCodec is the codec to store a batch in that came in codec.
