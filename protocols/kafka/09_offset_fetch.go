@@ -2,10 +2,12 @@ package kafka
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"polylog/core"
+	"polylog/protocols/kafka/group"
 	"polylog/router"
 )
 
@@ -19,15 +21,14 @@ const (
 
 func offsetFetch(ctx context.Context, c *call, req *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse {
 	resp := kmsg.NewPtrOffsetFetchResponse()
-	lead := c.srv.groups.lead(ctx)
 	if req.Version >= offsetFetchGroups {
 		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, c.groupOffsets(lead, &req.Groups[i]))
+			resp.Groups = append(resp.Groups, c.groupOffsets(ctx, &req.Groups[i]))
 		}
 		return resp
 	}
 	g := oldOffsetFetch(req)
-	rg := c.groupOffsets(lead, &g)
+	rg := c.groupOffsets(ctx, &g)
 	if rg.ErrorCode != codeNone && req.Version < offsetFetchErrors {
 		rg.Topics = allPartitions(&g, rg.ErrorCode)
 	}
@@ -61,13 +62,20 @@ func oldOffsetFetch(req *kmsg.OffsetFetchRequest) kmsg.OffsetFetchRequestGroup {
 
 // groupOffsets answers for one group. Null topics mean all that it has offsets for. What
 // has no offset, be it an unknown group, topic or partition, is no error: its offset is -1.
-func (c *call) groupOffsets(lead int16, g *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+func (c *call) groupOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
 	rg := kmsg.NewOffsetFetchResponseGroup()
 	rg.Group = g.Group
 	if rg.ErrorCode = c.authorizeGroup(router.OpDescribe, g.Group); rg.ErrorCode != codeNone {
 		return rg
 	}
-	if rg.ErrorCode = lead; lead != codeNone {
+	var answer group.Code
+	rg.ErrorCode = c.srv.groups.do(ctx, func(_ time.Time, gs *group.Coordinator) {
+		answer = gs.CheckFetch(g.Group, text(g.MemberID), g.MemberEpoch)
+	})
+	if rg.ErrorCode == codeNone {
+		rg.ErrorCode = int16(answer)
+	}
+	if rg.ErrorCode != codeNone {
 		return rg
 	}
 	var err error

@@ -7,6 +7,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// The feature that says that consumer groups of KIP-848 are served.
+const (
+	groupFeature      = "group.version"
+	groupFeatureLevel = 1
+)
+
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
 
 // apiVersions tells the client what the server serves. It is answered in every state
@@ -31,6 +37,16 @@ func apiVersions(_ context.Context, c *call, req *kmsg.ApiVersionsRequest) {
 		resp.ErrorCode = codeRebootstrapRequired
 		c.reply(resp)
 		return
+	}
+	// Before version 4 clients take a feature that may be off (from version 0) amiss.
+	if c.version >= 4 {
+		resp.SupportedFeatures = []kmsg.ApiVersionsResponseSupportedFeature{{Name: groupFeature, MaxVersion: groupFeatureLevel}}
+	}
+	if c.version >= 3 {
+		resp.FinalizedFeatures = []kmsg.ApiVersionsResponseFinalizedFeature{
+			{Name: groupFeature, MinVersionLevel: groupFeatureLevel, MaxVersionLevel: groupFeatureLevel},
+		}
+		resp.FinalizedFeaturesEpoch = 0
 	}
 	for _, a := range c.srv.apis {
 		if a != nil {

@@ -85,6 +85,8 @@ func table() []api {
 		{key: kmsg.DescribeClientQuotas, min: 0, max: 1, handle: now(describeClientQuotas)},
 		{key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0, handle: now(describeUserSCRAMCredentials)},
 		{key: kmsg.DescribeCluster, min: 0, max: 2, handle: now(describeCluster)},
+		{key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, handle: now(consumerGroupHeartbeat)},
+		{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, handle: now(consumerGroupDescribe)},
 		{key: kmsg.ListConfigResources, min: 0, max: 1, handle: now(listConfigResources)},
 		{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, handle: now(describeTopicPartitions)},
 	}

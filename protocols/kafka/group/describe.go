@@ -77,3 +77,11 @@ func (c *Coordinator) Describe(id string) (Description, bool) {
 func (g *group) listing() Listing {
 	return Listing{ID: g.id, ProtocolType: g.protocolType, State: g.state.String()}
 }
+
+// Generation is a classic group's generation, 0 when it is not in memory.
+func (c *Coordinator) Generation(id string) int32 {
+	if g := c.groups[id]; g != nil {
+		return g.generation
+	}
+	return 0
+}
