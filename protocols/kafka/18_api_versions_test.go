@@ -39,6 +39,10 @@ func TestApiVersionsGolden(t *testing.T) {
 				want.ApiKeys = append(want.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: a.key.Int16(), MinVersion: a.advertisedMin(), MaxVersion: a.max})
 			}
 		}
+		if version >= 3 {
+			want.FinalizedFeatures = []kmsg.ApiVersionsResponseFinalizedFeature{{Name: "group.version", MinVersionLevel: 1, MaxVersionLevel: 1}}
+			want.FinalizedFeaturesEpoch = 0
+		}
 		// No tagged fields in the header, even where the version has them.
 		if diff := cmp.Diff(want.AppendTo([]byte{0, 0, 0, byte(c.correlation)}), got); diff != "" {
 			t.Fatalf("version %d: %s", version, diff)
