@@ -36,6 +36,11 @@ func (l *Log) locate(i core.LogIndex) (p place, err error) {
 		return p, err
 	}
 	s.use.RLock()
+	if s.file == nil {
+		s.use.RUnlock()
+		l.mu.RUnlock()
+		return p, core.E(core.Closed, "the commit log is closed")
+	}
 	held := s.table == nil
 	if held {
 		p.off, err = s.position(i)

@@ -39,7 +39,6 @@ func Open(o Options) (*Log, error) {
 	l := &Log{o: o, fs: o.FS, dir: o.Dir, stop: make(chan struct{})}
 	l.cache.max = o.CacheBytes
 	l.filler.wake = make(chan struct{}, 1)
-	l.w.gather = make([]byte, 0, gatherBytes)
 	if err := l.open(); err != nil {
 		for _, s := range l.segs {
 			err = errors.Join(err, s.close())
@@ -70,8 +69,9 @@ func (l *Log) open() error {
 	}
 	torn, err := l.load()
 	if err == nil && torn != 0 {
-		// The crash tore the segment before the last one. The rest of the log
-		// goes the way of a truncation, so that a second crash does no harm.
+		// The crash tore the segment before the last one, or left the last one
+		// empty. What is behind goes the way of a truncation, so that a second
+		// crash does no harm.
 		if err := l.closeAll(); err != nil {
 			return err
 		}
@@ -160,7 +160,15 @@ func (l *Log) load() (torn core.LogIndex, err error) {
 			if hasTable {
 				return 0, core.E(core.Corrupt, "%s is sealed, but the segment after it is missing", s.path)
 			}
-			return 0, l.loadActive(s, m)
+			if err := l.loadActive(s, m); err != nil {
+				return 0, err
+			}
+			if s.count == 0 && i > 0 {
+				// The entry that did not fit into the segment before was lost: the
+				// next one may fit, and replicas must cut alike.
+				return base, nil
+			}
+			return 0, nil
 		}
 		if torn, err = l.loadSealed(s, m, hasTable, d.segments[i+1]); err != nil || torn != 0 {
 			return torn, err

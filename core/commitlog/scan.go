@@ -45,9 +45,9 @@ func (s *scanner) peek(off int64, n int) ([]byte, error) {
 		return s.win[off-s.winAt:][:n], nil
 	}
 	if s.buf == nil {
-		s.buf = make([]byte, scanWindow)
+		s.buf = make([]byte, min(scanWindow, s.size))
 	}
-	want := max(0, min(scanWindow, s.size-off))
+	want := max(0, min(int64(len(s.buf)), s.size-off))
 	got, err := s.file.ReadAt(s.buf[:want], off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

@@ -35,7 +35,7 @@ type segment struct {
 	// use is held for reading while the file is read, and for writing before the
 	// file is closed, overwritten or handed on.
 	use  sync.RWMutex
-	file vfs.File
+	file vfs.File // nil when closed
 
 	// The rest is guarded by Log.mu.
 	count     int
@@ -68,14 +68,18 @@ func (s *segment) position(i core.LogIndex) (int64, error) {
 	return int64(binary.BigEndian.Uint32(b[:])), nil
 }
 
-// close closes the segment's files after its last reader.
-func (s *segment) close() error {
+// close closes the segment's files after its last reader. It may be called twice.
+func (s *segment) close() (err error) {
 	s.use.Lock()
 	defer s.use.Unlock()
-	err := s.file.Close()
-	if s.table != nil {
-		err = errors.Join(err, s.table.Close())
+	if s.file == nil {
+		return nil
 	}
+	if s.table != nil {
+		err = s.table.Close()
+	}
+	err = errors.Join(err, s.file.Close())
+	s.file = nil
 	return err
 }
 

@@ -19,6 +19,10 @@ type (
 	File = vfs.File
 	// MemFS is the memory file system: CrashClone gives what a power cut leaves.
 	MemFS = vfs.MemFS
+	// OpenOption is applied to a file when it is opened.
+	OpenOption = vfs.OpenOption
+	// DiskWriteCategory labels disk writes.
+	DiskWriteCategory = vfs.DiskWriteCategory
 	// CrashCloneCfg says how much unsynced data survives a CrashClone.
 	CrashCloneCfg = vfs.CrashCloneCfg
 )
