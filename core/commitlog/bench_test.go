@@ -85,6 +85,7 @@ func BenchmarkReadAt(b *testing.B) {
 			buf := make([]byte, part)
 			b.SetBytes(part)
 			b.ReportAllocs()
+			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				i := uint32(0)
 				for pb.Next() {
