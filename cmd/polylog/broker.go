@@ -5,61 +5,83 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"polylog/cluster"
 	"polylog/cmd/polylog/config"
-	httpd "polylog/protocols/http"
+	"polylog/core/vfs"
+	"polylog/router"
+	"polylog/router/state"
 )
 
 // broker is a running broker: what serve wires together.
 //
 // It starts from the bottom up: the lock of the data directory, index, log and raft,
-// router, listeners. The HTTP listener alone comes right after the lock, so that a long
-// start can be watched; it says "not ready" until everything else is there. close takes
-// the same steps backwards.
+// router, listeners (start.go). The HTTP listener alone comes right after the lock, so
+// that a long start can be watched; it says "not ready" until everything else is there.
+// close takes the same steps backwards.
 type broker struct {
 	config    *config.Config
 	log       *slog.Logger
+	fs        vfs.FS
 	metrics   *prometheus.Registry
-	endpoints []endpoint // set by start, fixed afterwards
-	failed    chan error // gets the reason why a running broker cannot go on
-	phase     atomic.Pointer[string]
-	undo      []func(context.Context) error // what close does, last first
-	loops     sync.WaitGroup
+	endpoints []endpoint  // set by start, fixed afterwards
+	fatal     func(error) // ends the process: storage failed; see cluster.Options.Fatal
+	failed    chan error  // gets the reason why a running broker must stop
+
+	home   *cluster.Home
+	state  *state.State
+	router *router.Router
+
+	phase atomic.Pointer[string]       // what it waits for; empty when it is ready
+	node  atomic.Pointer[cluster.Node] // nil until it has started
+
+	undo  []func(context.Context) error // what close does, last first
+	loops sync.WaitGroup
 }
 
 func newBroker(c *config.Config, log *slog.Logger) *broker {
-	b := &broker{config: c, log: log, metrics: prometheus.NewRegistry(), failed: make(chan error, 1)}
-	b.metrics.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "polylog_build_info", Help: "Always 1; the label says what runs.",
-			ConstLabels: prometheus.Labels{"version": version, "revision": revision},
-		}, func() float64 { return 1 }),
-	)
+	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), failed: make(chan error, 1)}
+	b.fatal = func(err error) {
+		log.Error("storage failed, the process ends", "err", explain(c, err))
+		os.Exit(exitFailed)
+	}
+	b.enter("not started")
 	return b
 }
 
 // start brings the broker up. After an error, close takes down what is already up.
 func (b *broker) start(ctx context.Context) error {
 	begin := time.Now()
-	b.enter("opening the data directory")
-	if err := b.serveHTTP(); err != nil {
-		return err
+	for _, step := range []struct {
+		phase string
+		do    func(context.Context) error
+	}{
+		{"locking the data directory", b.lock},
+		{"binding the HTTP listener", b.serveHTTP},
+		{"opening the index", b.openIndex},
+		{"reading the log", b.openNode},
+		{"waiting for a leader", b.awaitLeader},
+		{"starting the router", b.openRouter},
+		{"binding the Kafka listener", b.serveKafka},
+	} {
+		b.enter(step.phase)
+		if err := step.do(ctx); err != nil {
+			return err
+		}
 	}
 	b.enter("")
-	attrs := []any{"version", build(), "took", time.Since(begin).Round(time.Millisecond)}
+	attrs := []any{"version", build(), "took", time.Since(begin).Round(time.Millisecond), "flush", b.config.Flush}
 	for _, e := range b.endpoints {
 		attrs = append(attrs, e.name, e.addr)
 	}
 	b.log.Info("ready", attrs...)
-	return ctx.Err()
+	return nil
 }
 
 // close stops what start has started, in the opposite order, each part awaited; ctx
@@ -79,7 +101,10 @@ func (b *broker) close(ctx context.Context) error {
 // later has close do undo.
 func (b *broker) later(undo func(context.Context) error) { b.undo = append(b.undo, undo) }
 
-// enter says what the broker waits for; nothing means that it is ready.
+// laterClose has close do c, which needs no context.
+func (b *broker) laterClose(c func() error) { b.later(func(context.Context) error { return c() }) }
+
+// enter says what the broker waits for.
 func (b *broker) enter(phase string) { b.phase.Store(&phase) }
 
 // notReady is why the broker cannot serve now.
@@ -87,10 +112,13 @@ func (b *broker) notReady() []string {
 	if phase := *b.phase.Load(); phase != "" {
 		return []string{phase}
 	}
+	if _, ok := b.node.Load().Leader(); !ok {
+		return []string{"no leader is known"}
+	}
 	return nil
 }
 
-// fail ends the broker for a reason that it cannot get over.
+// fail stops the broker for a reason that it cannot get over.
 func (b *broker) fail(err error) {
 	select {
 	case b.failed <- err:
@@ -98,30 +126,27 @@ func (b *broker) fail(err error) {
 	}
 }
 
-// listen binds the address of a listener, or gives nil where it is off.
+// listen binds the address of a listener, or gives nil where it is off. An address
+// without a host means the loopback interface: nothing is open to other machines
+// unless somebody wrote so.
 func (b *broker) listen(ctx context.Context, name, addr string) (net.Listener, error) {
 	if addr == config.Off {
 		return nil, nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		addr = net.JoinHostPort("127.0.0.1", port)
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
+	if tcp, ok := ln.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		b.log.Warn("other machines can reach this listener, and it asks nobody who they are", "listener", name, "addr", ln.Addr().String())
+	}
 	b.endpoints = append(b.endpoints, endpoint{name: name, addr: ln.Addr().String()})
 	return ln, nil
-}
-
-func (b *broker) serveHTTP() error {
-	ln, err := b.listen(context.Background(), "http", b.config.HTTPListen)
-	if ln == nil {
-		return err
-	}
-	s := httpd.New(httpd.Options{Listener: ln, Ready: b.notReady, Registry: b.metrics, Logger: b.log})
-	b.later(s.Close)
-	b.loops.Go(func() {
-		if err := s.Serve(); err != nil {
-			b.fail(err)
-		}
-	})
-	return nil
 }

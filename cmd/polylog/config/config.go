@@ -24,15 +24,19 @@ type Config struct {
 	AddrFile string `key:"addr-file" doc:"File that gets one name=host:port line per listener as soon as all of them accept connections, written whole or not at all."`
 
 	KafkaListen    string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
-	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that the listener is bound to. It must be set where that address cannot be reached by clients, such as with a listener on all interfaces."`
+	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
 	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for health checks, metrics and profiles."`
 	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster. A lone node needs none."`
 
 	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. What is altered at run time through a Kafka client wins over them."`
 
+	MaxConnections int  `key:"max-connections" min:"1" default:"10000" doc:"Kafka connections at a time; more are closed at once."`
+	RequestMemory  Size `key:"request-memory" min:"1MiB" default:"128MiB" doc:"Memory for Kafka requests that are being received or worked on, all connections together; beyond it clients have to wait. One request of up to 100 MiB is let in always."`
+	FetchMemory    Size `key:"fetch-memory" min:"1MiB" default:"64MiB" doc:"Memory for records on their way to Kafka clients, all connections together; beyond it each fetch gets little."`
+
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
-	SegmentSize   Size          `key:"segment-size" min:"1MiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
+	SegmentSize   Size          `key:"segment-size" min:"1MiB" max:"2GiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
 	LogCache      Size          `key:"log-cache" min:"1MiB" default:"64MiB" doc:"Memory for the newest entries of the log, from which consumers at the tail are served."`
 	IndexCache    Size          `key:"index-cache" min:"1MiB" default:"16MiB" doc:"Memory for blocks of the index files."`
 

@@ -57,6 +57,7 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		{name: "value in file", yaml: "flush: never\n", want: `line 1: flush: "never" is none of sync, interval, os`},
 		{name: "size", yaml: "segment-size: 5 furlongs\n", want: "line 1: segment-size: \"5 furlongs\" is not a size"},
 		{name: "too small", yaml: "segment-size: 1KiB\n", want: "is less than 1MiB"},
+		{name: "too large", yaml: "segment-size: 3GiB\n", want: "is more than 2GiB"},
 		{name: "unknown variable", env: []string{"POLYLOG_FLSH=os"}, want: "no setting is called POLYLOG_FLSH (did you mean POLYLOG_FLUSH?)"},
 		{name: "variable", env: []string{"POLYLOG_FLUSH_INTERVAL=5"}, want: `POLYLOG_FLUSH_INTERVAL: "5" is not a duration`},
 		{name: "flag", args: []string{"--http-listen=8080"}, want: `--http-listen: "8080" is not host:port`},

@@ -24,11 +24,11 @@ const EnvPrefix = "POLYLOG_"
 //	kind     address ("off" or host:port), advertise (host:port) or number;
 //	         the last two may be empty
 //	oneof    the values that it may have
-//	min      its least value
+//	min, max its least and greatest value
 type setting struct {
-	key, def, doc, section, kind, min string
-	oneOf                             []string
-	field                             reflect.Value
+	key, def, doc, section, kind, min, max string
+	oneOf                                  []string
+	field                                  reflect.Value
 }
 
 // settings are the fields of c in the order of the struct.
@@ -39,7 +39,7 @@ func (c *Config) settings() []setting {
 		tag := v.Type().Field(i).Tag
 		s := setting{
 			key: tag.Get("key"), def: tag.Get("default"), doc: tag.Get("doc"), section: tag.Get("section"),
-			kind: tag.Get("kind"), min: tag.Get("min"), field: v.Field(i),
+			kind: tag.Get("kind"), min: tag.Get("min"), max: tag.Get("max"), field: v.Field(i),
 		}
 		if o := tag.Get("oneof"); o != "" {
 			s.oneOf = strings.Split(o, ",")
@@ -70,17 +70,23 @@ func (s setting) set(text string) error {
 	if err != nil {
 		return err
 	}
-	if s.min != "" {
-		least, err := s.parse(s.min)
-		if err != nil {
-			return err
-		}
-		if v.Int() < least.Int() {
-			return fmt.Errorf("%q is less than %s", text, s.min)
-		}
+	if s.min != "" && v.Int() < s.bound(s.min) {
+		return fmt.Errorf("%q is less than %s", text, s.min)
+	}
+	if s.max != "" && v.Int() > s.bound(s.max) {
+		return fmt.Errorf("%q is more than %s", text, s.max)
 	}
 	s.field.Set(v)
 	return nil
+}
+
+// bound is the number that min or max stands for.
+func (s setting) bound(text string) int64 {
+	v, err := s.parse(text)
+	if err != nil {
+		panic(fmt.Sprintf("bound of %s: %v", s.key, err))
+	}
+	return v.Int()
 }
 
 func (s setting) parse(text string) (reflect.Value, error) {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"polylog/cluster"
+)
+
+// newRegistry has the metrics of the process itself.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "polylog_build_info", Help: "Always 1; the labels say what runs.",
+			ConstLabels: prometheus.Labels{"version": version, "revision": revision},
+		}, func() float64 { return 1 }),
+	)
+	return r
+}
+
+// nodeCollector turns a node's figures into metrics when they are asked for.
+type nodeCollector struct{ node *cluster.Node }
+
+// figure is one of them.
+type figure struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*cluster.Stats) float64
+}
+
+func raftFigure(kind prometheus.ValueType, name, help string, value func(*cluster.Stats) float64) figure {
+	return figure{prometheus.NewDesc("polylog_"+name, help, nil, nil), kind, value}
+}
+
+var figures = []figure{
+	raftFigure(prometheus.GaugeValue, "raft_term", "Current term.", func(s *cluster.Stats) float64 { return float64(s.Term) }),
+	raftFigure(prometheus.GaugeValue, "raft_leader", "1 while this node leads.", func(s *cluster.Stats) float64 {
+		if s.Leader {
+			return 1
+		}
+		return 0
+	}),
+	raftFigure(prometheus.CounterValue, "raft_leader_changes_total", "Changes of the leader that this node saw.", func(s *cluster.Stats) float64 { return float64(s.LeaderChanges) }),
+	raftFigure(prometheus.GaugeValue, "raft_members", "Nodes of the cluster.", func(s *cluster.Stats) float64 { return float64(s.Members) }),
+	raftFigure(prometheus.GaugeValue, "raft_committed_index", "Index of the last committed entry.", func(s *cluster.Stats) float64 { return float64(s.Committed) }),
+	raftFigure(prometheus.GaugeValue, "raft_applied_index", "Index of the last applied entry.", func(s *cluster.Stats) float64 { return float64(s.Applied) }),
+	raftFigure(prometheus.GaugeValue, "raft_snapshot_index", "Index of raft's last snapshot.", func(s *cluster.Stats) float64 { return float64(s.Snapshot) }),
+	raftFigure(prometheus.GaugeValue, "index_durable_index", "Index of the last entry whose effects on the indexes are on disk.", func(s *cluster.Stats) float64 { return float64(s.Durable) }),
+	raftFigure(prometheus.GaugeValue, "log_first_index", "Index of the log's first entry.", func(s *cluster.Stats) float64 { return float64(s.First) }),
+	raftFigure(prometheus.GaugeValue, "log_last_index", "Index of the log's last entry.", func(s *cluster.Stats) float64 { return float64(s.Last) }),
+	raftFigure(prometheus.CounterValue, "log_entries_written_total", "Entries written to the log.", func(s *cluster.Stats) float64 { return float64(s.StoredEntries) }),
+	raftFigure(prometheus.CounterValue, "log_bytes_written_total", "Bytes of the entries written to the log.", func(s *cluster.Stats) float64 { return float64(s.StoredBytes) }),
+	raftFigure(prometheus.CounterValue, "commands_proposed_total", "Commands proposed by this node.", func(s *cluster.Stats) float64 { return float64(s.Commands) }),
+	raftFigure(prometheus.CounterValue, "command_groups_total", "Entries that proposed commands were grouped into.", func(s *cluster.Stats) float64 { return float64(s.Groups) }),
+	raftFigure(prometheus.GaugeValue, "commands_waiting", "Commands not yet given to raft.", func(s *cluster.Stats) float64 { return float64(s.Waiting) }),
+	raftFigure(prometheus.GaugeValue, "commands_waiting_bytes", "Bytes of the commands not yet given to raft.", func(s *cluster.Stats) float64 { return float64(s.WaitingBytes) }),
+	raftFigure(prometheus.GaugeValue, "command_groups_in_flight", "Groups of commands that raft is at work on.", func(s *cluster.Stats) float64 { return float64(s.InFlight) }),
+	raftFigure(prometheus.CounterValue, "index_checkpoints_total", "Checkpoints of the indexes.", func(s *cluster.Stats) float64 { return float64(s.Checkpoints) }),
+}
+
+// Describe implements prometheus.Collector.
+func (nodeCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range figures {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.node.Stats()
+	for _, f := range figures {
+		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(&s))
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+
+	"polylog/cluster"
+	"polylog/core/commitlog"
+	"polylog/index"
+	httpd "polylog/protocols/http"
+	"polylog/protocols/kafka"
+	"polylog/router"
+	"polylog/router/state"
+)
+
+// The steps of broker.start, in its order. Each has close undo what it did.
+
+func (b *broker) lock(context.Context) error {
+	home, err := cluster.OpenHome(b.fs, b.config.DataDir, b.config.NodeID)
+	if err != nil {
+		return err
+	}
+	b.home = home
+	b.laterClose(home.Close)
+	return nil
+}
+
+func (b *broker) serveHTTP(ctx context.Context) error {
+	ln, err := b.listen(ctx, "http", b.config.HTTPListen)
+	if ln == nil {
+		return err
+	}
+	s := httpd.New(httpd.Options{Listener: ln, Ready: b.notReady, Registry: b.metrics, Logger: b.log})
+	b.later(s.Close)
+	b.loops.Go(func() {
+		if err := s.Serve(); err != nil {
+			b.fail(err)
+		}
+	})
+	return nil
+}
+
+func (b *broker) openIndex(context.Context) error {
+	store, err := index.Open(index.Options{
+		FS: b.fs, Dir: filepath.Join(b.config.DataDir, "index"),
+		CacheBytes: int64(b.config.IndexCache), Logger: b.log, Fatal: b.fatal,
+	})
+	if err != nil {
+		return err
+	}
+	b.laterClose(store.Close)
+	b.state, err = state.Open(store, state.Options{Fatal: b.fatal})
+	return err
+}
+
+func (b *broker) openNode(ctx context.Context) error {
+	flush, err := commitlog.ParseFlushPolicy(b.config.Flush)
+	if err != nil {
+		return err
+	}
+	if flush != commitlog.FlushSync {
+		b.log.Warn("writes are acknowledged before they are on the disk: a power cut can lose some", "flush", b.config.Flush)
+	}
+	ln, err := b.listen(ctx, "node", b.config.NodeListen)
+	if err != nil {
+		return err
+	}
+	node, err := cluster.Open(ctx, cluster.Options{
+		FS: b.fs, Home: b.home, Listener: ln, Machine: b.state, Logger: b.log, Fatal: b.fatal,
+		CommitLog: commitlog.Options{
+			SegmentBytes: int64(b.config.SegmentSize), Flush: flush,
+			FlushInterval: b.config.FlushInterval, CacheBytes: int64(b.config.LogCache),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	b.node.Store(node)
+	b.laterClose(node.Close)
+	return b.metrics.Register(nodeCollector{node})
+}
+
+func (b *broker) awaitLeader(ctx context.Context) error { return b.node.Load().Ready(ctx) }
+
+func (b *broker) openRouter(context.Context) error {
+	r, err := router.New(router.Options{
+		Log: b.node.Load(), State: b.state, Logger: b.log, Registerer: b.metrics, Defaults: b.config.BrokerConfig,
+	})
+	if err != nil {
+		return err
+	}
+	b.router = r
+	b.laterClose(func() error { r.Close(); return nil })
+	return nil
+}
+
+func (b *broker) serveKafka(ctx context.Context) error {
+	ln, err := b.listen(ctx, "kafka", b.config.KafkaListen)
+	if ln == nil {
+		return err
+	}
+	s, err := kafka.New(kafka.Options{
+		Router: b.router, Listeners: []net.Listener{ln}, Advertised: b.config.KafkaAdvertise,
+		DataDir: b.config.DataDir, Logger: b.log,
+		MaxConnections: b.config.MaxConnections, RequestMemory: int64(b.config.RequestMemory), FetchMemory: int(b.config.FetchMemory),
+	})
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	b.later(s.Close)
+	s.Serve()
+	return nil
+}
