@@ -68,7 +68,7 @@ func newRoot(p *process) *cobra.Command {
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newConfig(p), newVersion(p))
+	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
 	return root
 }
 

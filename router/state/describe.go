@@ -1,0 +1,54 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"polylog/core"
+)
+
+// Describe is a command in words, on one line, for people who read a log.
+func Describe(code core.Code, body []byte) string {
+	switch code {
+	case CodeAppend:
+		if len(body) < appendHeadLen {
+			return fmt.Sprintf("append: %d bytes", len(body))
+		}
+		h, _ := core.ParseBatchHeader(body[appendHeadLen:])
+		return fmt.Sprintf("append queue=%d bytes=%d records=%d attributes=%#x time=%d..%d producer=%d/%d sequence=%d",
+			binary.BigEndian.Uint64(body), len(body)-appendHeadLen, h.Count, h.Attributes, h.BaseTime, h.MaxTime,
+			h.ProducerID, h.ProducerEpoch, h.BaseSequence)
+	case CodeCreateTopic:
+		return describe("create topic", body, decodeCreateTopic)
+	case CodeDeleteTopic:
+		return describe("delete topic", body, decodeDeleteTopic)
+	case CodeCreatePartitions:
+		return describe("create partitions", body, decodeCreatePartitions)
+	case CodeAlterTopicConfig:
+		return describe("alter topic configuration", body, decodeAlterTopicConfig)
+	case CodeAlterBrokerConfig:
+		return describe("alter broker configuration", body, decodeAlterBrokerConfig)
+	case CodeCommitOffsets:
+		return describe("commit offsets", body, decodeCommitOffsets)
+	case CodeDeleteOffsets:
+		return describe("delete offsets", body, decodeDeleteOffsets)
+	case CodeDeleteGroup:
+		return describe("delete group", body, decodeDeleteGroup)
+	case CodeAllocateProducerIDs:
+		return describe("allocate producer ids", body, decodeAllocateProducerIDs)
+	case CodeTrimQueues:
+		return describe("trim queues", body, decodeTrimQueues)
+	case CodeExpire:
+		return describe("expire", body, decodeExpire)
+	default:
+		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
+	}
+}
+
+func describe[C any](what string, body []byte, decode func([]byte) (C, error)) string {
+	c, err := decode(body)
+	if err != nil {
+		return fmt.Sprintf("%s: %d bytes that cannot be read: %v", what, len(body), err)
+	}
+	return fmt.Sprintf("%s %+v", what, c)
+}

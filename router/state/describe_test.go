@@ -1,0 +1,33 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"polylog/core"
+)
+
+func TestDescribeNamesEveryCommand(t *testing.T) {
+	name := core.TopicName("orders")
+	for want, c := range map[string]core.Command{
+		"append queue=7 bytes=61 records=3":              AppendCommand(7, (&core.BatchHeader{Magic: 2, Length: 49, Count: 3}).AppendTo(nil)),
+		"create topic {Name:orders Partitions:6":         (&CreateTopic{Name: name, Partitions: 6}).Command(),
+		"delete topic {Name:orders":                      (&DeleteTopic{Name: name}).Command(),
+		"create partitions {Name:orders":                 (&CreatePartitions{Name: name, Total: 9}).Command(),
+		"alter topic configuration {Name:orders":         (&AlterTopicConfig{Name: name}).Command(),
+		"alter broker configuration {Replace:true":       (&AlterBrokerConfig{Replace: true}).Command(),
+		"commit offsets {Group:g":                        (&CommitOffsets{Group: "g", Offsets: []OffsetCommit{{Queue: 1}}}).Command(),
+		"delete offsets {Group:g Queues:[4 5]}":          (&DeleteOffsets{Group: "g", Queues: []core.QueueID{4, 5}}).Command(),
+		"delete group {Group:g}":                         (&DeleteGroup{Group: "g"}).Command(),
+		"allocate producer ids {Count:1000}":             (&AllocateProducerIDs{Count: 1000}).Command(),
+		"trim queues {Trims:[{Queue:1 Before:2}]}":       (&TrimQueues{Trims: []Trim{{1, 2}}}).Command(),
+		"expire {ProducerAge:1 Producers:[] OffsetAge:2": (&Expire{ProducerAge: 1, OffsetAge: 2}).Command(),
+		"unknown command 200, 3 bytes":                   {Code: 200, Head: []byte("abc")},
+		"delete group: 1 bytes that cannot be read: ":    {Code: CodeDeleteGroup, Head: []byte{9}},
+		"append: 3 bytes":                                {Code: CodeAppend, Head: []byte("abc")},
+	} {
+		if got := Describe(c.Code, append(c.Head, c.Payload...)); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
