@@ -60,7 +60,7 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 		}
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
-	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(topic)}
+	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation()}
 	if f.partition >= 0 {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}

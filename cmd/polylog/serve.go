@@ -55,9 +55,14 @@ func serve(ctx context.Context, c *config.Config, p *process) error {
 	return explain(c, err)
 }
 
-// announce says that the broker is ready, and where: to people on standard output, to
-// programs in the address file.
+// announce says that the broker is ready, and where: to programs in the address file,
+// to people on standard output.
 func announce(b *broker, c *config.Config, p *process) error {
+	if c.AddrFile != "" {
+		if err := writeAddrFile(c.AddrFile, b.endpoints); err != nil {
+			return err
+		}
+	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "polylog %s is ready, data in %s\n", build(), c.DataDir)
 	for _, e := range b.endpoints {
@@ -70,11 +75,6 @@ func announce(b *broker, c *config.Config, p *process) error {
 			fmt.Fprintf(&text, "  %-6s %s\n", e.name, e.addr)
 		}
 	}
-	if _, err := fmt.Fprint(p.out, text.String()); err != nil {
-		return err
-	}
-	if c.AddrFile == "" {
-		return nil
-	}
-	return writeAddrFile(c.AddrFile, b.endpoints)
+	_, err := fmt.Fprint(p.out, text.String())
+	return err
 }

@@ -15,7 +15,10 @@ import (
 
 func newTopic(p *process) *cobra.Command {
 	b := &brokerFlags{process: p}
-	cmd := &cobra.Command{Use: "topic", Short: "List, create, describe, alter and delete topics"}
+	cmd := &cobra.Command{
+		Use: "topic", Short: "List, create, describe, alter and delete topics", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	b.add(cmd)
 	cmd.AddCommand(topicList(b), topicCreate(b), topicDescribe(b), topicAlter(b), topicDelete(b))
 	return cmd
