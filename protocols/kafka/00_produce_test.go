@@ -303,4 +303,3 @@ func TestBomb(t *testing.T) {
 		t.Fatalf("code %d for %d bytes, want %d", got.ErrorCode, len(bomb), codeMessageTooLarge)
 	}
 }
-
