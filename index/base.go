@@ -84,6 +84,14 @@ func baseError(what string, err error) error {
 	}
 }
 
+const (
+	// memTableSize can be small, since every checkpoint is one batch.
+	memTableSize = 1 << 20
+	// largeBatch is from where on Pebble does not copy a batch into a memtable but
+	// flushes it as it is.
+	largeBatch = memTableSize / 2
+)
+
 // openPebble opens the base. background receives errors of flushes and compactions.
 func openPebble(o *Options, background func(error)) (*pebble.DB, error) {
 	cache := pebble.NewCache(o.CacheBytes)
@@ -97,9 +105,11 @@ func openPebble(o *Options, background func(error)) (*pebble.DB, error) {
 		// directories that an older binary may have to open again.
 		FormatMajorVersion: pebble.FormatValueSeparation,
 		DisableWAL:         true,
-		// Batches of half a memtable and more skip it and are flushed as they are.
-		MemTableSize: 4 << 20,
-		MaxOpenFiles: 512,
+		MemTableSize:       memTableSize,
+		// There is one batch at a time, of any size. Pebble would make the flush that
+		// follows it wait until it is flushed, for ever when that fails.
+		MemTableStopWritesThreshold: 1 << 20,
+		MaxOpenFiles:                512,
 		EventListener: &pebble.EventListener{
 			BackgroundError: background,
 			// The reader that hit it gets the error; the default ends the process.

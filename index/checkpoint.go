@@ -1,7 +1,10 @@
 package index
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -16,6 +19,7 @@ type Checkpoint struct {
 	// Guarded by Store.writing.
 	committed bool // Pebble has the batch; never commit it again, segments would double
 	done      bool
+	size      int // of the batch, in bytes
 }
 
 var _ core.Checkpoint = (*Checkpoint)(nil)
@@ -33,7 +37,6 @@ func (s *Store) Freeze() (*Checkpoint, error) {
 		return nil, core.E(core.Conflict, "a checkpoint at log index %d is unfinished", s.frozen.meta.applied)
 	}
 	s.frozen = s.active
-	s.frozen.stagedKeys = nil
 	s.frozen.snaps = nil // it changes no more
 	s.active = newOverlay(s.frozen.meta)
 	s.overlayBytes.Store(0)
@@ -69,6 +72,7 @@ func (c *Checkpoint) Write() error {
 			return err
 		}
 		// There is no WAL to sync: the flush makes it durable.
+		c.size = b.Len()
 		err = b.Commit(pebble.NoSync)
 		if err = errors.Join(err, b.Close()); err != nil {
 			return baseError("write a checkpoint", err)
@@ -79,7 +83,21 @@ func (c *Checkpoint) Write() error {
 		return err
 	}
 	c.install()
+	s.releaseBatch(c.size)
 	return nil
+}
+
+// releaseBatch makes Pebble let go of a batch of that size: when it is large, the
+// array behind Pebble's queue of memtables refers to it until new ones pass through.
+func (s *Store) releaseBatch(size int) {
+	if size < largeBatch {
+		return
+	}
+	for range 2 {
+		if _, err := s.db.AsyncFlush(); err != nil {
+			s.backgroundError(err)
+		}
+	}
 }
 
 // flush returns when all that was committed is on the disk, or with the first error
@@ -110,17 +128,24 @@ func (c *Checkpoint) install() {
 	old.release()
 }
 
-// batch is everything that the frozen overlay changes in the base.
+// batch is everything that the frozen overlay changes in the base. Its keys are in
+// order: Pebble sorts large batches, and finds sorted ones quickly.
 func (c *Checkpoint) batch() (*pebble.Batch, error) {
 	o := c.frozen
-	w := batchWriter{b: c.s.db.NewBatchWithSize(int(min(o.bytes/4, 64<<20)) + 4096)}
-	w.set([]byte{prefixMeta}, o.meta.appendTo(nil))
-	for bucket, n := range o.buckets {
-		if n == 0 {
+	tails := slices.SortedFunc(maps.Values(o.tails), func(a, b *tail) int { return cmp.Compare(a.q, b.q) })
+	w := batchWriter{b: c.s.db.NewBatchWithSize(o.encodedSize())}
+	for _, bucket := range slices.Sorted(maps.Keys(o.buckets)) {
+		if n := o.buckets[bucket]; n == 0 {
 			w.delete(bucketKey(bucket))
 		} else {
 			w.set(bucketKey(bucket), wire.AppendUvarint(nil, uint64(n)))
 		}
+	}
+	for _, t := range tails {
+		w.chunks(t.q, &t.pub)
+	}
+	for _, t := range tails {
+		w.head(t.q, &t.pub)
 	}
 	o.keys.Scan(func(key string, value []byte) bool {
 		if value == nil {
@@ -130,16 +155,24 @@ func (c *Checkpoint) batch() (*pebble.Batch, error) {
 		}
 		return w.err == nil
 	})
-	for q, t := range o.tails {
-		if w.err != nil {
-			break
-		}
-		w.queue(q, &t.pub)
-	}
+	w.set([]byte{prefixMeta}, o.meta.appendTo(nil))
 	if w.err != nil {
 		return nil, baseError("prepare a checkpoint", errors.Join(w.err, w.b.Close()))
 	}
 	return w.b, nil
+}
+
+// encodedSize is about how large the batch will be: growing it would double it.
+func (o *overlay) encodedSize() int {
+	n := 4096 + 16*len(o.buckets)
+	for _, t := range o.tails {
+		n += 100 + 14*len(t.pub.runs)
+	}
+	o.keys.Scan(func(key string, value []byte) bool {
+		n += 16 + len(key) + len(value)
+		return true
+	})
+	return n
 }
 
 // batchWriter adds to a batch and remembers its first error.
@@ -173,31 +206,17 @@ func (w *batchWriter) deleteRange(start, end []byte) {
 	}
 }
 
-// queue adds what st changes of q.
-func (w *batchWriter) queue(q core.QueueID, st *queueState) {
-	switch st.kind {
-	case absent:
-		return
-	case dropped:
-		w.deleteRange(chunkKey(q, 0), chunksEnd(q))
-		w.delete(headKey(q))
-		return
-	case live:
-	}
-	switch from, to := spanOf(st.lowerFirst), spanOf(st.first); {
+// chunks adds what st changes of the chunks of q.
+func (w *batchWriter) chunks(q core.QueueID, st *queueState) {
+	from, to := spanOf(st.lowerFirst), spanOf(st.first)
+	switch {
 	case st.wipe:
 		w.deleteRange(chunkKey(q, 0), chunksEnd(q))
 	case st.lower && from < to:
 		w.deleteRange(chunkKey(q, from), chunkKey(q, to))
 	}
-	w.value = st.appendTo(w.value[:0])
-	w.set(headKey(q), w.value)
-	w.segments(q, st.runs, st.lowerPeak)
-}
-
-// segments adds runs to the chunks that they belong to.
-func (w *batchWriter) segments(q core.QueueID, runs []core.Run, peak int64) {
-	for len(runs) > 0 {
+	peak := st.lowerPeak
+	for runs := st.runs; len(runs) > 0; {
 		span := spanOf(runs[0].Offset)
 		n := 1
 		for n < len(runs) && n < segmentRuns && spanOf(runs[n].Offset) == span {
@@ -207,4 +226,14 @@ func (w *batchWriter) segments(q core.QueueID, runs []core.Run, peak int64) {
 		w.merge(chunkKey(q, span), w.value)
 		runs = runs[n:]
 	}
+}
+
+// head adds the head of q.
+func (w *batchWriter) head(q core.QueueID, st *queueState) {
+	if st.kind == dropped {
+		w.delete(headKey(q))
+		return
+	}
+	w.value = st.appendTo(w.value[:0])
+	w.set(headKey(q), w.value)
 }

@@ -29,11 +29,11 @@ import (
 // the largest timestamp that the queue has seen up to the end of the segment; it
 // never falls along a queue. Offsets are dense, so that runs carry none.
 const (
-	// spanBits makes a chunk of 4,096 single records, about 40 KiB, and keeps hot
-	// queues of large batches at a few chunks per checkpoint.
-	spanBits = 12
+	// spanBits makes a chunk of at most 1,024 runs of single records, about 10 KiB,
+	// and of a few runs for queues of large batches.
+	spanBits = 10
 	// segmentRuns bounds what a reader decodes to find one run.
-	segmentRuns = 256
+	segmentRuns = 128
 	// minRunLen is the least length of an encoded run.
 	minRunLen = 6
 )
@@ -105,9 +105,8 @@ func nextSegment(chunk []byte) (s segment, rest []byte, err error) {
 	return s, rest, nil
 }
 
-// each calls fn for the runs of s until it returns false; more says whether it
-// reached the end.
-func (s *segment) each(fn func(core.Run) bool) (more bool, err error) {
+// each calls fn for the runs of s until it returns false.
+func (s *segment) each(fn func(core.Run) bool) error {
 	r := wire.NewReader(s.body)
 	run := core.Run{Offset: s.first, MaxTime: s.peak, Ref: core.Ref{Index: s.lastIndex}}
 	for range s.runs {
@@ -116,25 +115,25 @@ func (s *segment) each(fn func(core.Run) bool) (more bool, err error) {
 		pos, length, first := r.Uvarint(), r.Uvarint(), r.Uvarint()
 		run.MaxTime = int64(uint64(run.MaxTime) + uint64(r.Varint()))
 		if r.Err() != nil {
-			return false, core.E(core.Corrupt, "run at offset %d: %v", run.Offset, r.Err())
+			return core.E(core.Corrupt, "run at offset %d: %v", run.Offset, r.Err())
 		}
 		if count == 0 || max(count, pos, length, first) > math.MaxUint32 || count > uint64(s.end-run.Offset) {
-			return false, core.E(core.Corrupt, "run at offset %d: count %d, position %d, length %d, first record %d; segment ends at %d",
+			return core.E(core.Corrupt, "run at offset %d: count %d, position %d, length %d, first record %d; segment ends at %d",
 				run.Offset, count, pos, length, first, s.end)
 		}
 		run.Count, run.Pos, run.Len, run.First = uint32(count), uint32(pos), uint32(length), uint32(first)
 		if !fn(run) {
-			return false, nil
+			return nil
 		}
 		run.Offset = run.End()
 	}
 	if err := r.Close(); err != nil {
-		return false, core.E(core.Corrupt, "segment at offset %d: %v", s.first, err)
+		return core.E(core.Corrupt, "segment at offset %d: %v", s.first, err)
 	}
 	if run.Offset != s.end {
-		return false, core.E(core.Corrupt, "segment at offset %d ends at %d, its header says %d", s.first, run.Offset, s.end)
+		return core.E(core.Corrupt, "segment at offset %d ends at %d, its header says %d", s.first, run.Offset, s.end)
 	}
-	return true, nil
+	return nil
 }
 
 // lastSegment is the header of a chunk's last segment.

@@ -45,7 +45,7 @@ func (b *base) runs(q core.QueueID, from, end core.Offset, fn func(core.Run) boo
 		if s.end <= next {
 			return true, nil
 		}
-		_, err := s.each(func(run core.Run) bool {
+		err := s.each(func(run core.Run) bool {
 			if run.End() <= next {
 				return true
 			}

@@ -1,6 +1,9 @@
 package index
 
-import "github.com/tidwall/btree"
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/tidwall/btree"
+)
 
 // The key-value space: an ordered map, for whatever router/state keeps in it.
 //
@@ -14,86 +17,91 @@ func (tx *Tx) Set(key, value []byte) {
 // Delete removes key, if it is there.
 func (tx *Tx) Delete(key []byte) { tx.put(string(key), nil) }
 
-// put stores a pair or a tombstone, which stays until the checkpoint, since a layer
-// below may have the key.
+// put stages a pair or a tombstone. A tombstone stays until the checkpoint, since a
+// layer below may have the key.
 func (tx *Tx) put(key string, value []byte) {
 	if key == "" {
 		panic("index: empty key")
 	}
-	tx.keysStaged = true
-	tx.keysBytes += pairBytes(key, value)
-	if old, replaced := tx.s.active.stagedKeys.Set(key, value); replaced {
-		tx.keysBytes -= pairBytes(key, old)
-	}
+	tx.keys.Set(key, value)
 }
 
-// kvView is the key-value space, captured.
-type kvView struct {
-	top, mid *kvMap // mid may be nil
-	base     *base  // to be released
-}
-
-// kvView captures the key-value space. With stable set, what the caller does to it
-// while reading does not show.
-func (r *reader) kvView(stable bool) (v kvView, err error) {
-	s := r.s
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return v, errClosed
-	}
-	frozen, b := r.l.lower()
-	v.top = r.l.keys(stable)
-	if frozen != nil {
-		v.mid = frozen.keys
-	}
-	v.base = b.acquire()
-	return v, nil
+// publishKeys makes the staged pairs visible. The caller holds Store.mu.
+func (o *overlay) publishKeys(staged *kvMap) {
+	staged.Scan(func(key string, value []byte) bool {
+		o.bytes += pairBytes(key, value)
+		if old, replaced := o.keys.Set(key, value); replaced {
+			o.bytes -= pairBytes(key, old)
+		}
+		return true
+	})
+	o.stable = nil
 }
 
 // Get implements Reader.
 func (r *reader) Get(key []byte) (value []byte, ok bool, err error) {
-	v, err := r.kvView(false)
-	if err != nil {
-		return nil, false, err
+	s, k := r.s, string(key)
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return nil, false, errClosed
 	}
-	defer v.base.release()
-	k := string(key)
-	if value, ok = v.top.Get(k); ok {
-		return value, value != nil, nil
-	}
-	if v.mid != nil {
-		if value, ok = v.mid.Get(k); ok {
+	maps := r.l.keys()
+	for _, m := range maps {
+		if m == nil {
+			continue
+		}
+		if value, ok = m.Get(k); ok {
+			s.mu.RUnlock()
 			return value, value != nil, nil
 		}
 	}
-	return v.base.get(kvKey(key))
+	_, b := r.l.lower()
+	b.acquire()
+	s.mu.RUnlock()
+	defer b.release()
+	return b.get(kvKey(key))
 }
 
 // Scan implements Reader.
 func (r *reader) Scan(start, end []byte, fn func(key, value []byte) bool) (err error) {
-	v, err := r.kvView(true)
-	if err != nil {
-		return err
+	s := r.s
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
 	}
-	defer v.base.release()
+	maps := r.l.stableKeys()
+	_, b := r.l.lower()
+	b.acquire()
+	s.mu.Unlock()
+	defer b.release()
 	upper := []byte{prefixKV + 1}
 	if end != nil {
 		upper = kvKey(end)
 	}
-	it, err := v.base.iter(kvKey(start), upper)
+	it, err := b.iter(kvKey(start), upper)
 	if err != nil {
 		return err
 	}
 	defer closeIter(it, &err)
+	return scan(it, maps, start, end, fn)
+}
 
-	top, mid := newMapCursor(v.top, start, end), newMapCursor(v.mid, start, end)
+// scan merges maps, the uppermost first, and the base.
+func scan(it *pebble.Iterator, maps keyMaps, start, end []byte, fn func(key, value []byte) bool) error {
+	var cursors [len(maps)]mapCursor
+	for i, m := range maps {
+		cursors[i] = newMapCursor(m, start, end)
+	}
 	inBase := it.First()
 	for {
-		// The least key of the two maps; where both have it, the upper one's counts.
-		at, other := &top, &mid
-		if mid.ok && (!top.ok || mid.key < top.key) {
-			at, other = &mid, &top
+		// The least key; where several maps have it, the uppermost one's counts.
+		at := &cursors[0]
+		for i := range cursors {
+			if c := &cursors[i]; c.ok && (!at.ok || c.key < at.key) {
+				at = c
+			}
 		}
 		switch {
 		case inBase && (!at.ok || string(it.Key()[1:]) < at.key):
@@ -108,10 +116,11 @@ func (r *reader) Scan(start, end []byte, fn func(key, value []byte) bool) (err e
 			inBase = it.Next()
 		}
 		key, value := at.key, at.value
-		if other.ok && other.key == key {
-			other.next()
+		for i := range cursors {
+			if c := &cursors[i]; c.ok && c.key == key {
+				c.next()
+			}
 		}
-		at.next()
 		if value != nil && !fn([]byte(key), value) {
 			return nil
 		}

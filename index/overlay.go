@@ -14,25 +14,34 @@ type kvMap = btree.Map[string, []byte]
 // Store.mu while the overlay is active and immutable once it is frozen; staged
 // fields belong to the writer.
 type overlay struct {
-	tails map[core.QueueID]*tail // entries guarded as tail says; the map is published
-	keys  *kvMap                 // published: an immutable copy of stagedKeys
-	snaps map[*Snapshot]struct{} // published: open snapshots that need pre-images
+	tails  map[core.QueueID]*tail // published, but for what tail says
+	keys   *kvMap                 // published
+	stable *kvMap                 // published: a copy of keys that does not change; nil when there is none
+	snaps  map[*Snapshot]struct{} // published: open snapshots that need pre-images
+	meta   meta                   // published
 
-	stagedKeys *kvMap
-	buckets    map[uint64]int64 // staged: changed live-run counters, absolute values
-	bytes      int64            // staged: estimate of the memory held
-	meta       meta             // published
+	buckets map[uint64]int64 // staged: changed live-run counters, absolute values
+	bytes   int64            // staged: estimate of the memory held
 }
 
 func newOverlay(m meta) *overlay {
 	return &overlay{
-		tails:      make(map[core.QueueID]*tail),
-		keys:       new(kvMap),
-		stagedKeys: new(kvMap),
-		snaps:      make(map[*Snapshot]struct{}),
-		buckets:    make(map[uint64]int64),
-		meta:       m,
+		tails:   make(map[core.QueueID]*tail),
+		keys:    new(kvMap),
+		snaps:   make(map[*Snapshot]struct{}),
+		buckets: make(map[uint64]int64),
+		meta:    m,
 	}
+}
+
+// stableKeys is keys as they are now, for ever. From then on a write copies the
+// nodes that it changes, once each, so copies are shared while nothing changes. The
+// caller holds Store.mu for writing.
+func (o *overlay) stableKeys() *kvMap {
+	if o.stable == nil {
+		o.stable = o.keys.Copy()
+	}
+	return o.stable
 }
 
 // state is the published state of q; nil when the overlay knows nothing of it, or

@@ -35,22 +35,41 @@ var (
 type layers interface {
 	// top is the state of q in the active overlay; nil when the layers below decide.
 	top(q core.QueueID) *queueState
-	// keys is the active overlay's map. With stable set nothing that the caller does
-	// changes it.
-	keys(stable bool) *kvMap
+	// keys are the maps of pairs, to be used while Store.mu is held.
+	keys() keyMaps
+	// stableKeys are the same, and do not change. Store.mu is held for writing.
+	stableKeys() keyMaps
 	// lower are the frozen overlay, which may be nil, and the base.
 	lower() (*overlay, *base)
+}
+
+// keyMaps are what a Tx staged, the active overlay's keys and the frozen one's; nil
+// where there are none.
+type keyMaps [3]*kvMap
+
+func (o *overlay) frozenKeys() *kvMap {
+	if o == nil {
+		return nil
+	}
+	return o.keys
 }
 
 // liveLayers is the latest published state.
 type liveLayers struct{ s *Store }
 
 func (l liveLayers) top(q core.QueueID) *queueState { return l.s.active.state(q) }
-func (l liveLayers) keys(bool) *kvMap               { return l.s.active.keys }
 func (l liveLayers) lower() (*overlay, *base)       { return l.s.frozen, l.s.base }
 
+func (l liveLayers) keys() keyMaps {
+	return keyMaps{nil, l.s.active.keys, l.s.frozen.frozenKeys()}
+}
+
+func (l liveLayers) stableKeys() keyMaps {
+	return keyMaps{nil, l.s.active.stableKeys(), l.s.frozen.frozenKeys()}
+}
+
 // txLayers is the writer's own view: what it staged, else what is published.
-type txLayers struct{ s *Store }
+type txLayers struct{ liveLayers }
 
 func (l txLayers) top(q core.QueueID) *queueState {
 	if t := l.s.active.tails[q]; t != nil && t.cur != nil {
@@ -62,18 +81,19 @@ func (l txLayers) top(q core.QueueID) *queueState {
 	return l.s.active.state(q)
 }
 
-func (l txLayers) keys(stable bool) *kvMap {
-	switch {
-	case !l.s.tx.keysStaged:
-		return l.s.active.keys
-	case stable:
-		return l.s.active.stagedKeys.Copy()
-	default:
-		return l.s.active.stagedKeys
-	}
+func (l txLayers) keys() keyMaps {
+	m := l.liveLayers.keys()
+	m[0] = &l.s.tx.keys
+	return m
 }
 
-func (l txLayers) lower() (*overlay, *base) { return l.s.frozen, l.s.base }
+// stableKeys of a Tx do not copy the overlay's: only this goroutine changes it, and
+// not before the Update ends.
+func (l txLayers) stableKeys() keyMaps {
+	m := l.liveLayers.keys()
+	m[0] = l.s.tx.keys.Copy()
+	return m
+}
 
 // reader implements Reader on layers.
 type reader struct {

@@ -121,7 +121,7 @@ func (v *queueView) searchBase(q core.QueueID, chunk, inSegment func(segment) bo
 		if s.end <= v.Start || !inSegment(s) {
 			return s.end < v.baseEnd, nil
 		}
-		_, err := s.each(func(run core.Run) bool {
+		err := s.each(func(run core.Run) bool {
 			if run.End() > v.Start && match(run) {
 				found, ok = run, true
 			}

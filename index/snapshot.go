@@ -24,21 +24,21 @@ type Snapshot struct {
 	saved map[core.QueueID]queueState
 }
 
-// Snapshot captures the latest published state. It must be closed. The error is of
-// kind Closed when the store is.
-func (s *Store) Snapshot() (*Snapshot, error) {
+// Snapshot captures the latest published state. It must be closed. That of a closed
+// store answers everything with an error of kind Closed.
+func (s *Store) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errClosed
-	}
 	sn := &Snapshot{
-		active: s.active, frozen: s.frozen, base: s.base.acquire(), kv: s.active.keys, meta: s.active.meta,
-		saved: make(map[core.QueueID]queueState),
+		active: s.active, frozen: s.frozen, base: s.base, kv: s.active.stableKeys(), meta: s.active.meta,
+		closed: s.closed, saved: make(map[core.QueueID]queueState),
 	}
 	sn.reader = reader{s, snapshotLayers{sn}}
-	s.active.snaps[sn] = struct{}{}
-	return sn, nil
+	if !s.closed {
+		s.base.acquire()
+		s.active.snaps[sn] = struct{}{}
+	}
+	return sn
 }
 
 // keep saves the published state of t, which is about to change. The caller holds
@@ -80,7 +80,8 @@ func (l snapshotLayers) top(q core.QueueID) *queueState {
 	return l.sn.active.state(q)
 }
 
-func (l snapshotLayers) keys(bool) *kvMap         { return l.sn.kv }
+func (l snapshotLayers) keys() keyMaps            { return keyMaps{nil, l.sn.kv, l.sn.frozen.frozenKeys()} }
+func (l snapshotLayers) stableKeys() keyMaps      { return l.keys() }
 func (l snapshotLayers) lower() (*overlay, *base) { return l.sn.frozen, l.sn.base }
 
 // Queues calls fn for the queues in the order of their ids until it returns false.
@@ -133,7 +134,7 @@ func (sn *Snapshot) changedQueues() ([]core.QueueID, error) {
 	s := sn.s
 	var ids []core.QueueID
 	s.mu.RLock()
-	if sn.closed {
+	if s.closed {
 		s.mu.RUnlock()
 		return nil, errClosed
 	}

@@ -116,11 +116,12 @@ func (s *Store) newBase() *base {
 }
 
 // backgroundError keeps the first error for the next Write to return. Pebble calls
-// it with its own locks held.
+// it with its own locks held, and tries what failed again at once: logging only what
+// is kept keeps a full disk from filling the log.
 func (s *Store) backgroundError(err error) {
-	s.opt.Logger.Error("pebble background error", "error", err)
 	select {
 	case s.failed <- err:
+		s.opt.Logger.Error("pebble background error", "error", err)
 	default:
 	}
 }

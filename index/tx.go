@@ -13,16 +13,14 @@ type Tx struct {
 
 	touched []*tail       // tails with a staged state
 	spare   []*queueState // staged states to use again
+	keys    kvMap         // staged pairs
 	live    liveDelta
 	meta    meta
 	err     error // the first failed read: what was staged since is not to be trusted
-
-	keysStaged bool  // stagedKeys differs from keys
-	keysBytes  int64 // by how much the overlay grew through them
 }
 
 func (tx *Tx) init(s *Store) {
-	tx.reader = reader{s, txLayers{s}}
+	tx.reader = reader{s, txLayers{liveLayers{s}}}
 	tx.live.others = make(map[uint64]int64)
 }
 
@@ -76,11 +74,6 @@ func (s *Store) commit(tx *Tx) error {
 		s.live.set(bucket, n)
 		a.buckets[bucket] = n
 	}
-	var keys *kvMap
-	if tx.keysStaged {
-		keys = a.stagedKeys.Copy()
-	}
-	a.bytes += tx.keysBytes
 
 	s.mu.Lock()
 	for _, t := range tx.touched {
@@ -93,8 +86,8 @@ func (s *Store) commit(tx *Tx) error {
 			delete(a.tails, t.q)
 		}
 	}
-	if keys != nil {
-		a.keys = keys
+	if tx.keys.Len() > 0 {
+		a.publishKeys(&tx.keys)
 	}
 	a.meta = tx.meta
 	s.mu.Unlock()
@@ -108,9 +101,6 @@ func (s *Store) commit(tx *Tx) error {
 
 // rollback forgets what tx staged.
 func (s *Store) rollback(tx *Tx) {
-	if tx.keysStaged {
-		s.active.stagedKeys = s.active.keys.Copy()
-	}
 	s.mu.Lock()
 	for _, t := range tx.touched {
 		if t.pub.kind == absent {
@@ -121,23 +111,26 @@ func (s *Store) rollback(tx *Tx) {
 	tx.recycle()
 }
 
+// maxSpare keeps an Update over very many queues from pinning memory for ever.
+const maxSpare = 4096
+
 func (tx *Tx) recycle() {
 	for _, t := range tx.touched {
-		t.cur.runs = nil
-		tx.spare = append(tx.spare, t.cur)
+		if len(tx.spare) < maxSpare {
+			t.cur.runs = nil
+			tx.spare = append(tx.spare, t.cur)
+		}
 		t.cur = nil
 	}
 	clear(tx.touched)
 	tx.touched = tx.touched[:0]
-	if len(tx.spare) > maxSpare {
-		tx.spare = nil
+	if cap(tx.touched) > maxSpare {
+		tx.touched = nil
 	}
-	tx.keysStaged, tx.keysBytes, tx.err = false, 0, nil
+	tx.keys.Clear()
 	tx.live.reset()
+	tx.err = nil
 }
-
-// maxSpare keeps an Update over very many queues from pinning memory for ever.
-const maxSpare = 4096
 
 // stage gives the staged state of q, made from the published one or from the layers
 // below when the Update touches q for the first time. A queue that is nowhere has a
