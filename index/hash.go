@@ -11,7 +11,10 @@ import (
 // Hash is the same on all replicas that applied the same entries: SHA-256 over all
 // key-value pairs, and all queues with their live runs. It reads everything.
 func (s *Store) Hash() (sum [32]byte, err error) {
-	sn := s.Snapshot()
+	sn, err := s.Snapshot()
+	if err != nil {
+		return sum, err
+	}
 	defer sn.Close()
 	h := hasher{Hash: sha256.New()}
 	err = sn.Scan(nil, nil, func(k, v []byte) bool {

@@ -416,7 +416,11 @@ func (x *machine) actions() map[string]func(*rapid.T) {
 		},
 		"snapshot": func(t *rapid.T) {
 			x.closeSnapshot()
-			x.snap, x.snapM = x.s.Snapshot(), x.m.clone()
+			sn, err := x.s.Snapshot()
+			if err != nil {
+				t.Fatalf("snapshot: %v", err)
+			}
+			x.snap, x.snapM = sn, x.m.clone()
 		},
 		"reopen": func(t *rapid.T) {
 			x.close(t)

@@ -24,21 +24,21 @@ type Snapshot struct {
 	saved map[core.QueueID]queueState
 }
 
-// Snapshot captures the latest published state. It must be closed. That of a closed
-// store answers everything with an error of kind Closed.
-func (s *Store) Snapshot() *Snapshot {
+// Snapshot captures the latest published state. It must be closed. The error is of
+// kind Closed when the store is.
+func (s *Store) Snapshot() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
 	sn := &Snapshot{
-		active: s.active, frozen: s.frozen, base: s.base, kv: s.active.stableKeys(), meta: s.active.meta,
-		closed: s.closed, saved: make(map[core.QueueID]queueState),
+		active: s.active, frozen: s.frozen, base: s.base.acquire(), kv: s.active.stableKeys(), meta: s.active.meta,
+		saved: make(map[core.QueueID]queueState),
 	}
 	sn.reader = reader{s, snapshotLayers{sn}}
-	if !s.closed {
-		s.base.acquire()
-		s.active.snaps[sn] = struct{}{}
-	}
-	return sn
+	s.active.snaps[sn] = struct{}{}
+	return sn, nil
 }
 
 // keep saves the published state of t, which is about to change. The caller holds
@@ -86,10 +86,7 @@ func (l snapshotLayers) lower() (*overlay, *base) { return l.sn.frozen, l.sn.bas
 
 // Queues calls fn for the queues in the order of their ids until it returns false.
 func (sn *Snapshot) Queues(fn func(q core.QueueID, h Head) bool) (err error) {
-	changed, err := sn.changedQueues()
-	if err != nil {
-		return err
-	}
+	changed := sn.changedQueues()
 	it, err := sn.base.iter([]byte{prefixHead}, []byte{prefixHead + 1})
 	if err != nil {
 		return err
@@ -130,14 +127,10 @@ func (sn *Snapshot) Queues(fn func(q core.QueueID, h Head) bool) (err error) {
 }
 
 // changedQueues are the ids that the overlays know something of, in order.
-func (sn *Snapshot) changedQueues() ([]core.QueueID, error) {
+func (sn *Snapshot) changedQueues() []core.QueueID {
 	s := sn.s
 	var ids []core.QueueID
 	s.mu.RLock()
-	if s.closed {
-		s.mu.RUnlock()
-		return nil, errClosed
-	}
 	for q := range sn.active.tails {
 		ids = append(ids, q)
 	}
@@ -151,5 +144,5 @@ func (sn *Snapshot) changedQueues() ([]core.QueueID, error) {
 		}
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return slices.Compact(ids)
 }
