@@ -1,0 +1,3 @@
+module polylog/compat/harness
+
+go 1.26.8

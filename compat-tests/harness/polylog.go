@@ -1,0 +1,113 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Broker is a running broker that Kafka clients can reach at Addr.
+type Broker struct {
+	*Process
+	Name  string        // "polylog" or "apache"
+	Addr  string        // host:port for Kafka clients
+	HTTP  string        // host:port of health and metrics; Apache Kafka has none
+	Ready time.Duration // from the start of the process to the first accepted connection
+}
+
+// Polylog says how to start Polylog's binary.
+type Polylog struct {
+	Bin       string
+	Dir       string   // holds the data directory, the address file and the output
+	KafkaAddr string   // "" is a port that the system chooses
+	Flush     string   // "" is the default
+	Args      []string // further flags
+}
+
+// Start runs `polylog serve` and returns when it says that its listeners accept connections.
+func (o Polylog) Start(ctx context.Context) (*Broker, error) {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	addrs := filepath.Join(o.Dir, "addresses")
+	if err := os.Remove(addrs); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	kafka := o.KafkaAddr
+	if kafka == "" {
+		kafka = "127.0.0.1:0"
+	}
+	args := []string{
+		"serve", "--data-dir", filepath.Join(o.Dir, "data"), "--addr-file", addrs,
+		"--kafka-listen", kafka, "--http-listen", "127.0.0.1:0",
+	}
+	if o.Flush != "" {
+		args = append(args, "--flush", o.Flush)
+	}
+	begin := time.Now()
+	p, err := start(exec.Command(o.Bin, append(args, o.Args...)...), filepath.Join(o.Dir, "output"))
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{Process: p, Name: "polylog"}
+	err = poll(ctx, p, time.Millisecond, func() bool {
+		text, err := os.ReadFile(addrs)
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(string(text)) {
+			name, addr, _ := strings.Cut(strings.TrimSpace(line), "=")
+			switch name {
+			case "kafka":
+				b.Addr = addr
+			case "http":
+				b.HTTP = addr
+			}
+		}
+		return b.Addr != "" && accepts(b.Addr)
+	})
+	b.Ready = time.Since(begin)
+	if err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("%s: %w: %s", o.Bin, err, tail(filepath.Join(o.Dir, "output")))
+	}
+	return b, nil
+}
+
+// poll calls ready until it is true, the process has ended or ctx has.
+func poll(ctx context.Context, p *Process, every time.Duration, ready func() bool) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-p.Done():
+			return fmt.Errorf("ended before it was ready: %w", p.err)
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+func accepts(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+}
+
+// tail is the end of a file, for error messages.
+func tail(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-2000):])
+}

@@ -1,0 +1,123 @@
+// Command kafka puts real Kafka clients through the same scenarios against a broker that it
+// starts (Polylog's binary, or Apache Kafka from its jars) or finds at an address, and writes a
+// table of client × scenario.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"polylog/compat/harness"
+)
+
+type options struct {
+	target, bin, cache, work, doc, only, scenario string
+	verbose                                       bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.target, "target", "polylog", "polylog, apache, or the address of a running broker")
+	flag.StringVar(&o.bin, "bin", "../../bin/polylog", "Polylog's binary")
+	flag.StringVar(&o.cache, "cache", "../../.cache/kafka", "where install.sh has put the clients")
+	flag.StringVar(&o.work, "work", "", "folder for data and outputs; empty is a new temporary one")
+	flag.StringVar(&o.doc, "doc", "", "file to write the table to, as Markdown")
+	flag.StringVar(&o.only, "only", "", "comma-separated clients; empty is all")
+	flag.StringVar(&o.scenario, "scenario", "", "comma-separated scenarios; empty is all")
+	flag.BoolVar(&o.verbose, "v", false, "tell each outcome's time as it comes")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	failed, err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compat:", err)
+		os.Exit(2)
+	}
+	if failed > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (failed int, err error) {
+	if o.work == "" {
+		if o.work, err = os.MkdirTemp("", "polylog-compat-"); err != nil {
+			return 0, err
+		}
+	}
+	for _, p := range []*string{&o.bin, &o.cache, &o.work} {
+		if *p, err = filepath.Abs(*p); err != nil {
+			return 0, err
+		}
+	}
+	if err := os.MkdirAll(o.work, 0o755); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	addr, stopBroker, err := target(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	r, err := newReference(addr)
+	if err != nil {
+		return 0, err
+	}
+	t := &table{began: begin}
+	for _, c := range clients(o.cache) {
+		if o.only != "" && !named(o.only, c.name) {
+			continue
+		}
+		t.rows = append(t.rows, runClient(ctx, o, c, addr, r))
+	}
+	r.close()
+	if err := stopBroker(); err != nil {
+		return 0, fmt.Errorf("stop the broker: %w", err)
+	}
+	t.took = time.Since(begin)
+	if o.doc != "" {
+		if err := os.WriteFile(o.doc, []byte(t.markdown()), 0o644); err != nil {
+			return 0, err
+		}
+	}
+	fmt.Print(t.text())
+	fmt.Printf("outputs of the broker and the clients: %s\n", o.work)
+	passed, failed := t.count()
+	fmt.Printf("%d passed, %d failed\n", passed, failed)
+	return failed, nil
+}
+
+// target starts the broker that is asked for and returns its address and how to stop it.
+func target(ctx context.Context, o options) (string, func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	dir := filepath.Join(o.work, "broker")
+	var b *harness.Broker
+	var err error
+	switch o.target {
+	case "polylog":
+		b, err = harness.Polylog{Bin: o.bin, Dir: dir}.Start(ctx)
+	case "apache":
+		b, err = harness.Apache{Libs: filepath.Join(o.cache, "tools"), Dir: dir}.Start(ctx)
+	default:
+		return o.target, func() error { return nil }, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return b.Addr, func() error { return b.Stop(30 * time.Second) }, nil
+}
+
+func named(list, name string) bool {
+	for s := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(s) == name {
+			return true
+		}
+	}
+	return false
+}
