@@ -68,7 +68,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	t := &table{began: begin}
+	t := &table{}
 	for _, c := range clients(o.cache) {
 		if o.only != "" && !named(o.only, c.name) {
 			continue
@@ -79,14 +79,13 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if err := stopBroker(); err != nil {
 		return 0, fmt.Errorf("stop the broker: %w", err)
 	}
-	t.took = time.Since(begin)
 	if o.doc != "" {
 		if err := os.WriteFile(o.doc, []byte(t.markdown()), 0o644); err != nil {
 			return 0, err
 		}
 	}
 	fmt.Print(t.text())
-	fmt.Printf("outputs of the broker and the clients: %s\n", o.work)
+	fmt.Printf("took %.0f s; outputs of the broker and the clients: %s\n", time.Since(begin).Seconds(), o.work)
 	passed, failed := t.count()
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 	return failed, nil
