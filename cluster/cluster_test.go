@@ -17,8 +17,9 @@ import (
 // network is three nodes' network: each node is reached through a forwarder with an
 // address that never changes, so that nodes can be cut off and restarted.
 type network struct {
-	tb    testing.TB
-	nodes []*netNode
+	tb     testing.TB
+	nodes  []*netNode
+	sealed int // segments that converge has compared by their checksums
 }
 
 type netNode struct {
@@ -193,6 +194,7 @@ func (nw *network) converge() {
 		if len(a) != len(b) || len(a) == 0 {
 			nw.tb.Fatalf("node %s has %d segments, the leader %d", nd.n.ID(), len(a), len(b))
 		}
+		nw.sealed = len(a) - 1
 		for i := l.n.log.First(); i <= l.n.log.Last(); i++ {
 			x, err := nd.n.log.Entry(i)
 			must(nw.tb, err)
@@ -298,6 +300,9 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	nw.converge()
+	if nw.sealed == 0 {
+		t.Fatal("no segment was sealed")
+	}
 	got := nw.leader().h.machine.bodies()
 	count := map[string]int{}
 	for _, b := range got {

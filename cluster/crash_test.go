@@ -7,14 +7,16 @@ import (
 	"testing"
 
 	"polylog/core"
+	"polylog/core/commitlog"
 	"polylog/core/vfs"
 )
 
 // The power fails under load, at a moment of its own choosing and with any part of
 // what was not synced. Every command that was acknowledged before is there after the
-// restart, none is there twice, and those of one proposer are in its order.
+// restart, and those of one proposer are there once, in its order, without a gap.
+// With the os policy the end of the log may be lost, but nothing else.
 func TestPowerFailure(t *testing.T) {
-	seeds := 20
+	seeds := 30
 	if testing.Short() {
 		seeds = 5
 	}
@@ -23,7 +25,9 @@ func TestPowerFailure(t *testing.T) {
 		fs := vfs.NewMem()
 		h := newHarness(t, fs)
 		h.options.CheckpointBytes = 20 // entries: many checkpoints under way
-		h.options.CommitLog.SegmentBytes = 1 << 20
+		if seed%3 == 2 {
+			h.options.CommitLog.Flush = commitlog.FlushOS
+		}
 		n := h.lead()
 
 		var mu sync.Mutex
@@ -59,21 +63,21 @@ func TestPowerFailure(t *testing.T) {
 		wg.Wait()
 		must(t, n.Close())
 
+		flush := h.options.CommitLog.Flush
 		h = newHarness(t, clone)
+		h.options.CommitLog.Flush = flush
 		n = h.lead()
 		seen := map[string]bool{}
-		last := map[byte]string{}
+		next := map[byte]int{}
 		for _, b := range h.machine.bodies() {
-			if seen[b] {
-				t.Fatalf("seed %d: %s is there twice", seed, b)
+			if want := fmt.Sprintf("%c.%06d", b[0], next[b[0]]); b != want {
+				t.Fatalf("seed %d: %s where %s should be", seed, b, want)
 			}
-			if b <= last[b[0]] {
-				t.Fatalf("seed %d: %s after %s", seed, b, last[b[0]])
-			}
-			seen[b], last[b[0]] = true, b
+			seen[b] = true
+			next[b[0]]++
 		}
 		for _, b := range before {
-			if !seen[b] {
+			if !seen[b] && n.o.CommitLog.Flush == commitlog.FlushSync {
 				t.Fatalf("seed %d: acknowledged %s is lost", seed, b)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"polylog/core"
 	"polylog/core/vfs"
@@ -71,7 +72,11 @@ func OpenHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
 	}
 	h := &Home{fs: fs, dir: dir}
 	if h.lock, err = fs.Lock(fs.PathJoin(dir, lockName)); err != nil {
-		return nil, core.E(core.Conflict, "data directory %s is in use by another process, or cannot be locked: %v", dir, err)
+		// A process that holds the lock itself gets another error than EAGAIN.
+		if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held") {
+			return nil, core.E(core.Conflict, "data directory %s is in use by another polylog process", dir)
+		}
+		return nil, fmt.Errorf("lock data directory %s: %w", dir, err)
 	}
 	if err := h.identify(nodeID); err != nil {
 		return nil, errors.Join(err, h.lock.Close())

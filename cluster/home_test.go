@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ func TestHome(t *testing.T) {
 	}
 	_, err = OpenHome(vfs.Default, dir, "")
 	wantKind(t, err, core.Conflict)
-	if !strings.Contains(err.Error(), "in use by another process") || strings.Contains(err.Error(), "\n") {
+	if !strings.Contains(err.Error(), "in use by another polylog process") || strings.Contains(err.Error(), "\n") {
 		t.Fatal(err)
 	}
 	must(t, h.Close())
@@ -28,6 +30,24 @@ func TestHome(t *testing.T) {
 	if again.ClusterID() != h.ClusterID() {
 		t.Fatal("the cluster id changed")
 	}
+}
+
+// The lock holds against other processes: this test starts itself as one.
+func TestHomeOfAnotherProcess(t *testing.T) {
+	if dir := os.Getenv("POLYLOG_TEST_HOME"); dir != "" {
+		_, err := OpenHome(vfs.Default, dir, "")
+		wantKind(t, err, core.Conflict)
+		return
+	}
+	dir := t.TempDir()
+	h, err := OpenHome(vfs.Default, dir, "")
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestHomeOfAnotherProcess", "-test.v")
+	cmd.Env = append(os.Environ(), "POLYLOG_TEST_HOME="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	must(t, h.Close())
 }
 
 func TestHomeRefuses(t *testing.T) {

@@ -202,7 +202,7 @@ func (h *harness) tryOpen() (*Node, error) {
 	h.machine = openMachine(h.tb, h.fs, "index")
 	o := h.options
 	o.FS, o.Dir, o.Machine = h.fs, h.dir, h.machine
-	o.CommitLog.SegmentBytes = max(o.CommitLog.SegmentBytes, 1<<20)
+	o.CommitLog.SegmentBytes = 256 << 10
 	o.Fatal = func(err error) { h.fatal <- err }
 	return Open(h.tb.Context(), o)
 }

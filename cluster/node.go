@@ -156,6 +156,9 @@ func (n *Node) start() error {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close())
 	}
 	n.raft = r
+	if f := n.o.CommitLog.Flush; f != commitlog.FlushSync {
+		n.o.Logger.Warn("what is acknowledged may be lost in a power failure", "flush", f.String())
+	}
 	n.alone.Store(len(n.servers()) == 1 && n.isLoneVoter())
 	r.RegisterObserver(n.leadership.observer)
 	n.loops.Go(n.watchLeadership)
@@ -190,12 +193,16 @@ func (n *Node) bootstrap() error {
 	if err := n.stable.SetUint64([]byte(keyTerm), 1); err != nil {
 		return err
 	}
-	return n.logs.StoreLog(&raft.Log{
+	err := n.logs.StoreLog(&raft.Log{
 		Index: 1, Term: 1, Type: raft.LogConfiguration,
 		Data: raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{
 			ID: raft.ServerID(n.o.NodeID), Address: raft.ServerAddress(n.advertised()),
 		}}}),
 	})
+	if err != nil {
+		return err
+	}
+	return n.log.Sync() // whatever the flush policy: without this entry the node is lost
 }
 
 // seedTime makes the time of new entries go on from the log's last commands.

@@ -102,9 +102,10 @@ func (n *Node) Propose(ctx context.Context, c core.Command) (core.Result, error)
 }
 
 // ProposeAsync is Propose with a callback. done is called once, always from the
-// completer's goroutine, in log order; it must not block and must not propose. While
+// completer's goroutine, in log order; it must not block. While
 // Options.MaxQueuedBytes wait, ProposeAsync waits too, which is how a slow disk
-// slows down connections instead of filling the memory.
+// slows down connections instead of filling the memory: so done must not propose,
+// nor wait for a lock that is held while proposing.
 func (n *Node) ProposeAsync(c core.Command, done func(core.Result, error)) {
 	n.proposer.submit(proposal{command: c, done: done})
 }

@@ -41,8 +41,8 @@ func (n *Node) ReadIndex(ctx context.Context) error {
 	return n.ask(ctx, barrier)
 }
 
-// Barrier returns when everything that was proposed before the call and will be
-// committed has been applied here.
+// Barrier returns when everything that was in the log before the call has been
+// committed and applied here. Commands that still wait in the queue may not be.
 func (n *Node) Barrier(ctx context.Context) error {
 	if err := n.awaitReady(ctx); err != nil {
 		return err
