@@ -14,7 +14,8 @@ import (
 const trimsPerCommand = 1000
 
 // retentionLoop drops what has expired, as long as this node leads: the effects are
-// commands, so that every replica forgets the same at the same place in the log.
+// commands, so that every replica forgets the same at the same place in the log. Its
+// own segments each node drops itself.
 func (r *Router) retentionLoop(ctx context.Context, every time.Duration) {
 	var lastExpiry time.Time
 	for {
@@ -31,6 +32,7 @@ func (r *Router) retentionLoop(ctx context.Context, every time.Duration) {
 		case <-timer.C:
 		}
 		if !r.log.IsLeader() {
+			r.trimLog()
 			continue
 		}
 		if err := r.EnforceRetention(ctx); err != nil && ctx.Err() == nil {

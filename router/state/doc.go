@@ -9,7 +9,8 @@
 // called from anywhere.
 //
 // A command that makes no sense gets a Result with an error and changes nothing.
-// An error of the store itself is the end of this replica: Options.Fatal.
+// An error of the store itself is the end of this replica, and so is an entry that
+// only a newer program understands: Options.Fatal.
 //
 // Keys of the KV space begin with one byte that says what they are; see keys.go.
 package state

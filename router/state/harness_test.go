@@ -18,6 +18,7 @@ type machine struct {
 	fs    *vfs.MemFS
 	store *index.Store
 	state *State
+	fatal error // why the state gave up
 }
 
 func newMachine(t testing.TB) *machine {
@@ -33,7 +34,7 @@ func (m *machine) open() {
 	if m.store, err = index.Open(index.Options{FS: m.fs, Dir: "index"}); err != nil {
 		m.t.Fatal(err)
 	}
-	if m.state, err = Open(m.store, Options{}); err != nil {
+	if m.state, err = Open(m.store, Options{Fatal: func(err error) { m.fatal = err }}); err != nil {
 		m.t.Fatal(err)
 	}
 }

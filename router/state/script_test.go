@@ -65,7 +65,11 @@ func (s *script) run() string {
 	case "raw":
 		data, err := hex.DecodeString(strings.Join(strings.Fields(s.d.Input), ""))
 		s.must(err)
-		return s.results(s.state.Apply(s.log.raw(data))[0], nil)
+		results := s.state.Apply(s.log.raw(data))[0]
+		if s.fatal != nil {
+			return fmt.Sprintf("fatal: %v\n", s.fatal)
+		}
+		return s.results(results, nil)
 	}
 	cmd, show := s.command()
 	return s.results(s.state.Apply(s.log.take(cmd))[0], show)

@@ -15,7 +15,8 @@ type Options struct {
 	// grew or went, some maybe twice. It runs on the applier's goroutine, holds
 	// no lock and must not keep the slice. OnTouched sets it later.
 	Touched func([]core.QueueID)
-	// Fatal is told that the store failed. It must not return; nil panics.
+	// Fatal is told that the store failed, or that the log was written by a newer
+	// program: this replica cannot go on. nil panics.
 	Fatal func(error)
 }
 
@@ -34,7 +35,7 @@ type State struct {
 	dirty         []producerKey  // producers of which the KV space has an older version
 	round         uint64         // counts checkpoints
 	queues        []core.QueueID // touched in this batch
-	storeErr      error          // the first error of the store in this batch
+	storeErr      error          // why this replica cannot go on
 
 	// view is what readers see: complete batches only.
 	view struct {
@@ -108,7 +109,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	})
 	if err != nil {
 		s.fatal(err)
-		return out
+		return out // nothing of the batch was done
 	}
 	s.publish()
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
@@ -122,6 +123,10 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 func (s *State) applyEntry(tx *index.Tx, e core.Entry) []core.Result {
 	results := make([]core.Result, 0, commandCount(e.Data))
 	c := cursor{e.Index, e.Time()}
+	if len(e.Data) > 0 && e.Data[0] > core.EntryVersion {
+		s.tooNew(e.Index, "version", int(e.Data[0]))
+		return nil
+	}
 	err := e.Commands(func(code core.Code, body []byte, pos uint32) {
 		if s.storeErr == nil {
 			results = append(results, s.command(tx, &c, code, body, pos))
@@ -161,7 +166,14 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 	case CodeExpire:
 		return s.expire(tx, c, body)
 	}
+	s.tooNew(c.index, "command code", int(code))
 	return refused(core.Unsupported, "unknown command code %d", code)
+}
+
+// tooNew ends this replica at an entry that only a newer program can apply: passing
+// over it would make its state another one than its peers'.
+func (s *State) tooNew(i core.LogIndex, what string, n int) {
+	s.storeErr = core.E(core.Unsupported, "log entry %d has %s %d, which this program does not know: a newer one wrote it", i, what, n)
 }
 
 // commandCount guesses how many commands an entry has, to allocate once. It never
@@ -227,8 +239,9 @@ func (s *State) storeResult(err error) core.Result {
 	switch k := core.KindOf(err); k {
 	case core.NotFound, core.Exists, core.OutOfRange, core.Invalid:
 		return refused(k, "%v", err)
+	default:
+		s.storeErr = err
 	}
-	s.storeErr = err
 	return refused(core.Internal, "%v", err)
 }
 

@@ -166,7 +166,7 @@ func (s *State) CanCreate(n core.Name) error {
 func (s *State) loadTopics() error {
 	prefix := []byte{prefixTopic}
 	var bad error
-	err := s.store.Scan(prefix, after(prefix), func(k, v []byte) bool {
+	err := s.store.Scan(prefix, after(prefix), func(_, v []byte) bool {
 		t, err := decodeTopic(v)
 		if err != nil {
 			bad = err

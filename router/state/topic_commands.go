@@ -11,7 +11,7 @@ import (
 
 // maxPartitions is where a number of partitions is a mistake or an attack, not a
 // wish: each costs a queue. The router has a lower limit.
-const maxPartitions = 1 << 20
+const maxPartitions = 1 << 17
 
 // CreateTopic creates a topic with its queues. The result's body is its id.
 type CreateTopic struct {

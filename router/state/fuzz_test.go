@@ -1,0 +1,131 @@
+package state
+
+import (
+	"reflect"
+	"testing"
+
+	"polylog/core"
+)
+
+// FuzzApply applies arbitrary bytes as an entry, to two replicas: it must not panic,
+// and both must come to the same state, which must survive a crash.
+func FuzzApply(f *testing.F) {
+	topic := CreateTopic{Name: core.TopicName("t"), Partitions: 2}
+	seed := func(cs ...core.Command) {
+		data := core.AppendEntryHeader(nil, 5)
+		for i := range cs {
+			data = core.AppendCommand(data, &cs[i])
+		}
+		f.Add(data)
+	}
+	for _, c := range everyCommand(f) {
+		seed(c)
+	}
+	seed(everyCommand(f)...)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		log := newEntries()
+		log.take(topic.Command())
+		log.raw(data)
+		log.take(everyCommand(t)...)
+		a, b := newMachine(t), newMachine(t)
+		a.state.Apply(log.all)
+		for i := range log.all {
+			b.state.Apply(log.all[i : i+1])
+			if b.fatal != nil {
+				return // a newer program's: refused as a whole
+			}
+		}
+		if a.hash() != b.hash() {
+			t.Fatal("replicas differ")
+		}
+		b.checkpoint()
+		b.crash(log.all)
+		if a.hash() != b.hash() {
+			t.Fatal("the crash changed the state")
+		}
+	})
+}
+
+// FuzzDecoders reads arbitrary bytes as every command: what can be read must be the
+// same after it was written and read again.
+func FuzzDecoders(f *testing.F) {
+	for _, c := range everyCommand(f) {
+		f.Add(c.Head)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		again(t, b, decodeCreateTopic, (*CreateTopic).Command)
+		again(t, b, decodeDeleteTopic, (*DeleteTopic).Command)
+		again(t, b, decodeCreatePartitions, (*CreatePartitions).Command)
+		again(t, b, decodeAlterTopicConfig, (*AlterTopicConfig).Command)
+		again(t, b, decodeAlterBrokerConfig, (*AlterBrokerConfig).Command)
+		again(t, b, decodeCommitOffsets, (*CommitOffsets).Command)
+		again(t, b, decodeDeleteOffsets, (*DeleteOffsets).Command)
+		again(t, b, decodeDeleteGroup, (*DeleteGroup).Command)
+		again(t, b, decodeAllocateProducerIDs, (*AllocateProducerIDs).Command)
+		again(t, b, decodeTrimQueues, (*TrimQueues).Command)
+		again(t, b, decodeExpire, (*Expire).Command)
+	})
+}
+
+func again[C any](t *testing.T, b []byte, decode func([]byte) (C, error), encode func(*C) core.Command) {
+	t.Helper()
+	c, err := decode(b)
+	if err != nil {
+		return
+	}
+	got, err := decode(encode(&c).Head)
+	if err != nil || !reflect.DeepEqual(got, c) {
+		t.Errorf("%T: %+v became %+v, %v", c, c, got, err)
+	}
+}
+
+// FuzzValues reads arbitrary bytes as values of the KV space.
+func FuzzValues(f *testing.F) {
+	f.Add((&producer{n: 1}).encode())
+	f.Add((&Topic{Name: core.TopicName("t"), Queues: []core.QueueID{1, 2}}).encode())
+	f.Add((&Group{ProtocolType: "consumer"}).encode())
+	f.Add((&GroupOffset{Metadata: "m"}).encode())
+	f.Fuzz(func(t *testing.T, v []byte) {
+		if p, err := decodeProducer(v); err == nil {
+			if _, err := decodeProducer(p.encode()); err != nil {
+				t.Errorf("producer: %v", err)
+			}
+		}
+		if topic, err := decodeTopic(v); err == nil {
+			if _, err := decodeTopic(topic.encode()); err != nil {
+				t.Errorf("topic: %v", err)
+			}
+		}
+		if g, err := decodeGroup("g", v); err == nil {
+			if got, err := decodeGroup("g", g.encode()); err != nil || got != g {
+				t.Errorf("group: %v, %v", got, err)
+			}
+		}
+		if o, err := decodeOffset(1, v); err == nil {
+			if got, err := decodeOffset(1, o.encode()); err != nil || got != o {
+				t.Errorf("offset: %v, %v", got, err)
+			}
+		}
+	})
+}
+
+// everyCommand has one of each kind.
+func everyCommand(t testing.TB) []core.Command {
+	topic := CreateTopic{Name: core.TopicName("t"), Partitions: 2}
+	second := CreateTopic{Name: core.TopicName("u"), Partitions: 1, Overrides: map[string]string{"k": "v"}}
+	deleted := DeleteTopic{Name: core.TopicName("u")}
+	more := CreatePartitions{Name: core.TopicName("t"), Total: 3}
+	alter := AlterTopicConfig{Name: core.TopicName("t"), Changes: []ConfigChange{{Key: "k", Value: "w"}}}
+	broker := AlterBrokerConfig{Changes: []ConfigChange{{Key: "k", Value: "w"}, {Key: "l", Delete: true}}}
+	commit := CommitOffsets{Group: "g", ProtocolType: "consumer", Offsets: []OffsetCommit{{1, 5, -1, "m"}}}
+	offsets := DeleteOffsets{Group: "g", Queues: []core.QueueID{1, 2}}
+	group := DeleteGroup{Group: "g"}
+	ids := AllocateProducerIDs{Count: 5}
+	trim := TrimQueues{Trims: []Trim{{1, 1}, {2, 0}}}
+	expire := Expire{ProducerAge: 1, Producers: []ProducerRef{{1, 1}}, OffsetAge: 1, Groups: []string{"g"}}
+	return []core.Command{
+		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
+		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
+		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(),
+	}
+}
