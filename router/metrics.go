@@ -92,12 +92,13 @@ func (r *Router) countGroups() float64 {
 	return float64(n)
 }
 
-// published counts one publish.
-func (m *metrics) published(messages, bytes int, took time.Duration, err error) {
-	if err != nil {
-		m.publishErrors.WithLabelValues(core.KindOf(err).Error()).Inc()
-		return
-	}
+// refused counts a publish that was not done.
+func (m *metrics) refused(err error) {
+	m.publishErrors.WithLabelValues(core.KindOf(err).Error()).Inc()
+}
+
+// published counts a publish that was done.
+func (m *metrics) published(messages, bytes int, took time.Duration) {
 	m.produced.Add(float64(messages))
 	m.producedBytes.Add(float64(bytes))
 	m.publishSeconds.Observe(took.Seconds())

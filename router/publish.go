@@ -25,7 +25,10 @@ type PublishResult struct {
 // DuplicateSeq, Fenced (idempotent producers), Invalid, Unavailable, NotLeader,
 // Uncertain.
 func (r *Router) Publish(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
-	refuse := func(err error) { done(PublishResult{Offset: -1, Start: -1, AppendTime: -1, Err: err}) }
+	refuse := func(err error) {
+		r.met.refused(err)
+		done(PublishResult{Offset: -1, Start: -1, AppendTime: -1, Err: err})
+	}
 	st, _, ok := r.state.TopicOfQueue(q)
 	if !ok {
 		refuse(core.E(core.NotFound, "queue %d does not exist", q))
@@ -55,11 +58,11 @@ func (r *Router) Publish(p Principal, q core.QueueID, batch []byte, done func(Pu
 		if err == nil && res.Err != nil {
 			err = res.Err
 		}
-		r.met.published(int(h.Count), len(batch), r.clock().Sub(began), err)
 		if err != nil {
 			refuse(err)
 			return
 		}
+		r.met.published(int(h.Count), len(batch), r.clock().Sub(began))
 		done(PublishResult{Offset: res.Offset, Start: res.Start, AppendTime: appendTime})
 	})
 }
