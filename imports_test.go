@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"cmd/polylog/config":    {},
 	"cmd/polylog": {
 		"core", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "router", "router/state",
-		"protocols/kafka", "protocols/amqp", "protocols/mqtt", "protocols/http", "cmd/polylog/config",
+		"protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "cmd/polylog/config",
 	},
 }
 

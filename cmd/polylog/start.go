@@ -5,12 +5,15 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"time"
 
 	"polylog/cluster"
+	"polylog/cmd/polylog/config"
 	"polylog/core/commitlog"
 	"polylog/index"
 	httpd "polylog/protocols/http"
 	"polylog/protocols/kafka"
+	"polylog/protocols/kafka/group"
 	"polylog/router"
 	"polylog/router/state"
 )
@@ -44,7 +47,7 @@ func (b *broker) serveHTTP(ctx context.Context) error {
 
 func (b *broker) openIndex(context.Context) error {
 	store, err := index.Open(index.Options{
-		FS: b.fs, Dir: filepath.Join(b.config.DataDir, "index"),
+		FS: b.fs, Dir: filepath.Join(b.config.DataDir, indexDir),
 		CacheBytes: int64(b.config.IndexCache), Logger: b.log, Fatal: b.fatal,
 	})
 	if err != nil {
@@ -101,15 +104,39 @@ func (b *broker) serveKafka(ctx context.Context) error {
 	if ln == nil {
 		return err
 	}
-	s, err := kafka.New(kafka.Options{
-		Router: b.router, Listeners: []net.Listener{ln}, Advertised: b.config.KafkaAdvertise,
-		DataDir: b.config.DataDir, Logger: b.log,
-		MaxConnections: b.config.MaxConnections, RequestMemory: int64(b.config.RequestMemory), FetchMemory: int(b.config.FetchMemory),
-	})
+	o := kafkaOptions(b.config, b.router.BrokerConfig())
+	o.Router, o.Listeners, o.Logger = b.router, []net.Listener{ln}, b.log
+	s, err := kafka.New(o)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	b.later(s.Close)
 	s.Serve()
 	return nil
+}
+
+// kafkaOptions are the limits of the Kafka listener: our own settings, and those that
+// Kafka has names for. The latter are taken as they are at the start.
+func kafkaOptions(c *config.Config, k router.BrokerConfig) kafka.Options {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	o := kafka.Options{
+		Advertised:     c.KafkaAdvertise,
+		DataDir:        c.DataDir,
+		MaxConnections: min(c.MaxConnections, k.MaxConnections),
+		RequestMemory:  int64(c.RequestMemory),
+		FetchMemory:    int(c.FetchMemory),
+		IdleTimeout:    ms(k.ConnectionsMaxIdleMS),
+		Groups: group.Config{
+			InitialDelay:     ms(k.GroupInitialRebalanceMS),
+			MinSession:       ms(k.GroupMinSessionTimeoutMS),
+			MaxSession:       ms(k.GroupMaxSessionTimeoutMS),
+			MaxSize:          k.GroupMaxSize,
+			ConsumerSession:  ms(k.ConsumerSessionTimeoutMS),
+			ConsumerInterval: ms(k.ConsumerHeartbeatIntervalMS),
+		},
+	}
+	if o.Groups.InitialDelay == 0 {
+		o.Groups.InitialDelay = -1 // 0 would mean the default
+	}
+	return o
 }
