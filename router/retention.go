@@ -200,7 +200,15 @@ func (r *Router) expireGroups(ctx context.Context) error {
 	}
 	var old []string
 	for _, g := range groups {
-		if g.LastCommit <= r.now()-age && !r.groupActive(g.Name) {
+		switch idle := r.now() - g.LastCommit; {
+		case idle >= age/8 && r.groupActive(g.Name):
+			// Members are known to this leader alone: if it fails, the next one must not
+			// take the group for abandoned before they have joined again.
+			cmd := state.CommitOffsets{Group: g.Name}
+			if _, err := r.propose(ctx, cmd.Command()); err != nil {
+				return err
+			}
+		case idle >= age:
 			old = append(old, g.Name)
 		}
 	}

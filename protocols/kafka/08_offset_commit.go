@@ -18,7 +18,8 @@ func offsetCommit(ctx context.Context, c *call, req *kmsg.OffsetCommitRequest) *
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	refused := c.authorizeGroup(router.OpRead, req.Group)
 	var commits []router.OffsetCommit
-	var codes []*int16 // where to answer each of commits
+	var ps []group.Partition // what they are of
+	var codes []*int16       // where to answer them
 	for _, t := range req.Topics {
 		rt := kmsg.NewOffsetCommitResponseTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
@@ -37,6 +38,7 @@ func offsetCommit(ctx context.Context, c *call, req *kmsg.OffsetCommitRequest) *
 				rp.ErrorCode = codeUnknownTopicOrPartition
 			default:
 				codes = append(codes, &rp.ErrorCode)
+				ps = append(ps, group.Partition{Topic: topic.ID, Index: p.Partition})
 				commits = append(commits, router.OffsetCommit{
 					Queue: queue, Offset: core.Offset(p.Offset), LeaderEpoch: p.LeaderEpoch, Metadata: text(p.Metadata),
 				})
@@ -47,7 +49,7 @@ func offsetCommit(ctx context.Context, c *call, req *kmsg.OffsetCommitRequest) *
 	if len(commits) == 0 {
 		return resp
 	}
-	errs, code := c.commit(ctx, req, commits)
+	errs, code := c.commit(ctx, req, commits, ps)
 	for i, p := range codes {
 		*p = code
 		if code == codeNone && errs[i] != nil {
@@ -59,11 +61,11 @@ func offsetCommit(ctx context.Context, c *call, req *kmsg.OffsetCommitRequest) *
 
 // commit keeps offsets if the group lets the client: an error for each, or a code for
 // all of them.
-func (c *call) commit(ctx context.Context, req *kmsg.OffsetCommitRequest, commits []router.OffsetCommit) ([]error, int16) {
+func (c *call) commit(ctx context.Context, req *kmsg.OffsetCommitRequest, commits []router.OffsetCommit, ps []group.Partition) ([]error, int16) {
 	var answer group.Code
 	var meta router.GroupMeta
 	code := c.srv.groups.do(ctx, func(now time.Time, g *group.Coordinator) {
-		answer = g.CheckCommit(now, req.Group, req.MemberID, text(req.InstanceID), req.Generation)
+		answer = g.CheckCommit(now, req.Group, req.MemberID, text(req.InstanceID), req.Generation, ps)
 		meta.ProtocolType = g.ProtocolType(req.Group)
 	})
 	if code != codeNone {

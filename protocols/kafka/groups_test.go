@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -146,7 +147,8 @@ func TestRebalances(t *testing.T) {
 		"range":              {kgo.Balancers(kgo.RangeBalancer())},
 		"sticky":             {kgo.Balancers(kgo.StickyBalancer())},
 		"cooperative-sticky": {kgo.Balancers(kgo.CooperativeStickyBalancer())},
-		"server side":        {serverSide},
+		"server side":        {kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())},
+		"server side range":  {kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +181,7 @@ func TestRebalances(t *testing.T) {
 				settled(t, partitions, cs...)
 				publish()
 			}
-			f.isConsumerGroup("g", name == "server side")
+			f.isConsumerGroup("g", strings.HasPrefix(name, "server side"))
 			read := func() (vs []string) {
 				for _, c := range all {
 					vs = append(vs, c.values()...)
@@ -197,9 +199,6 @@ func TestRebalances(t *testing.T) {
 		})
 	}
 }
-
-// serverSide opts in to the protocol of KIP-848.
-var serverSide = kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)) //nolint:revive,staticcheck // franz-go looks for this very string
 
 // isConsumerGroup fails unless the group is of the new protocol, or is not.
 func (f *fixture) isConsumerGroup(id string, want bool) {

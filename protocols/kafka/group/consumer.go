@@ -42,7 +42,8 @@ type Topics interface {
 	All(fn func(Topic))
 }
 
-type partitions map[Partition]struct{}
+// partitions is a set. Of what a member has, it knows the epoch in which the member got it.
+type partitions map[Partition]int32
 
 // consumers is a consumer group of the new protocol.
 type consumers struct {

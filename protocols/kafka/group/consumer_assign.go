@@ -125,7 +125,7 @@ func put(targets map[*consumer]partitions, m *consumer, p Partition) {
 	if targets[m] == nil {
 		targets[m] = partitions{}
 	}
-	targets[m][p] = struct{}{}
+	targets[m][p] = 0
 }
 
 func (g *consumers) setTargets(targets map[*consumer]partitions) {

@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -22,11 +23,11 @@ func (g *consumers) reconcile(m *consumer, b *Beat) bool {
 	case unreleased:
 	}
 	keep, lose, gain := partitions{}, partitions{}, partitions{}
-	for p := range m.assigned {
+	for p, since := range m.assigned {
 		if _, ok := m.target[p]; ok {
-			keep[p] = struct{}{}
+			keep[p] = since
 		} else {
-			lose[p] = struct{}{}
+			lose[p] = since
 		}
 	}
 	waits := false
@@ -35,7 +36,7 @@ func (g *consumers) reconcile(m *consumer, b *Beat) bool {
 			continue
 		}
 		if owner := g.owners[p]; owner == nil || owner == m {
-			gain[p] = struct{}{}
+			gain[p] = g.epoch
 		} else {
 			waits = true
 		}
@@ -45,9 +46,7 @@ func (g *consumers) reconcile(m *consumer, b *Beat) bool {
 		g.give(m, keep, lose)
 		return true
 	}
-	for p := range gain {
-		keep[p] = struct{}{}
-	}
+	maps.Copy(keep, gain)
 	g.give(m, keep, nil)
 	if m.epoch != g.epoch {
 		m.previous, m.epoch = m.epoch, g.epoch
@@ -102,7 +101,7 @@ func (c *Coordinator) dropConsumers(g *consumers) {
 func setOf(ps []Partition) partitions {
 	s := make(partitions, len(ps))
 	for _, p := range ps {
-		s[p] = struct{}{}
+		s[p] = 0
 	}
 	return s
 }

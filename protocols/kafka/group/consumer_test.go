@@ -35,6 +35,17 @@ func show(ps []Partition) string {
 	return "[" + strings.Join(out, " ") + "]"
 }
 
+// parts reads a0,a1,b0.
+func parts(s string) (ps []Partition) {
+	for p := range strings.SplitSeq(s, ",") {
+		if len(p) >= 2 && p != "none" {
+			n, _ := strconv.Atoi(p[1:])
+			ps = append(ps, Partition{topicID(p[:1]), int32(n)})
+		}
+	}
+	return ps
+}
+
 // beat sends a heartbeat; owned=none says that the member has nothing.
 func (s *script) beat(a args) {
 	b := Beat{
@@ -56,12 +67,7 @@ func (s *script) beat(a args) {
 	}
 	if o := a.str("owned", ""); o != "" {
 		b.Reported = true
-		for p := range strings.SplitSeq(o, ",") {
-			if p != "none" {
-				n, _ := strconv.Atoi(p[1:])
-				b.Owned = append(b.Owned, Partition{topicID(p[:1]), int32(n)})
-			}
-		}
+		b.Owned = parts(o)
 	}
 	switch r := s.c.ConsumerHeartbeat(s.now, b, s.topics); {
 	case r.Code != None:

@@ -59,7 +59,7 @@ func FuzzCoordinator(f *testing.F) {
 				now = now.Add(time.Duration(b) * time.Second)
 				c.Tick(now)
 			case 6:
-				c.CheckCommit(now, group, member, instance, gen)
+				c.CheckCommit(now, group, member, instance, gen, nil)
 			case 7:
 				c.CheckDelete(group)
 			}

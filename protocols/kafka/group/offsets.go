@@ -1,16 +1,23 @@
 package group
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // NoGeneration is the generation of commits from outside the group's protocol.
 const NoGeneration = -1
 
-// CheckCommit decides whether a client may commit offsets for a group: a member in its
-// current generation; or anyone who names no generation while there are no members.
+// CheckCommit decides whether a client may commit offsets of ps for a group: a member in
+// its current generation; or anyone who names no generation while there are no members.
 // A commit is a sign of life.
-func (c *Coordinator) CheckCommit(now time.Time, id, memberID, instance string, generation int32) Code {
+func (c *Coordinator) CheckCommit(now time.Time, id, memberID, instance string, generation int32, ps []Partition) Code {
 	if g := c.consumers[id]; g != nil {
-		return g.checkEpoch(memberID, generation)
+		code := g.checkEpoch(memberID, generation)
+		if code == StaleMemberEpoch && g.byID[memberID].hadIn(generation, ps) {
+			return None
+		}
+		return code
 	}
 	g := c.groups[id]
 	if g == nil || len(g.members) == 0 {
@@ -100,6 +107,18 @@ func (c *Coordinator) CheckFetch(id, memberID string, epoch int32) Code {
 		return g.checkEpoch(memberID, epoch)
 	}
 	return None
+}
+
+// hadIn reports whether a member that believes in an older epoch had all of ps in it and
+// has not let go of them: its commit crossed the answer that raised its epoch (KIP-1251).
+func (m *consumer) hadIn(epoch int32, ps []Partition) bool {
+	return epoch < m.epoch && !slices.ContainsFunc(ps, func(p Partition) bool {
+		since, ok := m.assigned[p]
+		if !ok {
+			since, ok = m.revoking[p]
+		}
+		return !ok || since > epoch
+	})
 }
 
 // checkEpoch decides whether a client that names a member and its epoch is up to date.

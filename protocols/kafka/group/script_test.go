@@ -61,7 +61,7 @@ func (s *script) run(d *datadriven.TestData) {
 	case "heartbeat":
 		s.printf("%v", codeName(s.c.Heartbeat(s.now, a.str("g", "g"), a.str("m", ""), a.str("instance", ""), int32(a.int("gen", 0)))))
 	case "commit":
-		s.printf("%v", codeName(s.c.CheckCommit(s.now, a.str("g", "g"), a.str("m", ""), a.str("instance", ""), int32(a.int("gen", -1)))))
+		s.printf("%v", codeName(s.c.CheckCommit(s.now, a.str("g", "g"), a.str("m", ""), a.str("instance", ""), int32(a.int("gen", -1)), parts(a.str("of", "")))))
 	case "leave":
 		s.leave(a)
 	case "tick":
