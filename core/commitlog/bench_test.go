@@ -82,15 +82,14 @@ func BenchmarkReadAt(b *testing.B) {
 			if err := l.Append(makeEntries(1, count, size, 1)); err != nil {
 				b.Fatal(err)
 			}
-			buf := make([]byte, part)
 			b.SetBytes(part)
 			b.ReportAllocs()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				i := uint32(0)
+				i, buf := uint32(0), make([]byte, part)
 				for pb.Next() {
 					i += 7919
-					_, _, err := l.ReadAt(core.LogIndex(1+i%count), i%4*part, part, buf[:0:0])
+					_, _, err := l.ReadAt(core.LogIndex(1+i%count), i%4*part, part, buf)
 					if err != nil {
 						b.Error(err)
 						return

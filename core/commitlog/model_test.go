@@ -50,7 +50,7 @@ func (m *model) diff(l *Log) error {
 		if n := uint32(len(want.Data)); n > 0 {
 			data, term, err := l.ReadAt(i, n/2, n-n/2, nil)
 			if err != nil || term != want.Term || string(data) != string(want.Data[n/2:]) {
-				return fmt.Errorf("second half of entry %d: term %d, %v", i, term, err)
+				return fmt.Errorf("second half of entry %d: term %d, %w", i, term, err)
 			}
 		}
 		if prev := i - 1; prev >= first && want.Term > m.all[prev-m.origin].Term {
@@ -199,7 +199,7 @@ func (w *world) sameAsStraight() error {
 	if err != nil {
 		return err
 	}
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	if err := other.Append(slices.Clone(w.m.all)); err != nil {
 		return err
 	}

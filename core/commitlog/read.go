@@ -27,9 +27,9 @@ type place struct {
 	h   frameHeader
 }
 
-// locate finds entry i on the disk and reads its frame's header. mu is held for
-// reading and released.
-func (l *Log) locate(i core.LogIndex) (p place, err error) {
+// locate finds entry i on the disk and reads its frame's header, with scratch, which
+// holds at least frameHeaderLen bytes. mu is held for reading and released.
+func (l *Log) locate(i core.LogIndex, scratch []byte) (p place, err error) {
 	s, err := l.findLocked(i)
 	if err != nil {
 		l.mu.RUnlock()
@@ -51,7 +51,7 @@ func (l *Log) locate(i core.LogIndex) (p place, err error) {
 	}
 	p.seg = s
 	if err == nil {
-		p.h, err = s.header(i, p.off)
+		p.h, err = s.header(i, p.off, scratch[:frameHeaderLen])
 	}
 	if err != nil {
 		s.use.RUnlock()
@@ -60,12 +60,11 @@ func (l *Log) locate(i core.LogIndex) (p place, err error) {
 }
 
 // header reads the header of entry i's frame at off.
-func (s *segment) header(i core.LogIndex, off int64) (h frameHeader, err error) {
-	var b [frameHeaderLen]byte
-	if err := readFull(s, b[:], off); err != nil {
+func (s *segment) header(i core.LogIndex, off int64, scratch []byte) (h frameHeader, err error) {
+	if err := readFull(s, scratch, off); err != nil {
 		return h, err
 	}
-	h, ok := parseFrameHeader(b[:], seedOf(s.base))
+	h, ok := parseFrameHeader(scratch, seedOf(s.base))
 	if !ok || h.index != i {
 		return h, core.E(core.Corrupt, "%s: offset %d: no frame of entry %d", s.path, off, i)
 	}
@@ -90,7 +89,7 @@ func (l *Log) Entry(i core.LogIndex) (Entry, error) {
 		defer l.mu.RUnlock()
 		return *e, nil
 	}
-	p, err := l.locate(i)
+	p, err := l.locate(i, make([]byte, frameHeaderLen))
 	if err != nil {
 		return Entry{}, err
 	}
@@ -128,7 +127,8 @@ func (l *Log) ReadAt(i core.LogIndex, pos, n uint32, buf []byte) (data []byte, t
 		}
 		return e.Data[pos:end:end], e.Term, nil
 	}
-	p, err := l.locate(i)
+	buf = slices.Grow(buf[:0], max(int(n), frameHeaderLen)) // the header first, then the data
+	p, err := l.locate(i, buf[:frameHeaderLen])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -136,7 +136,7 @@ func (l *Log) ReadAt(i core.LogIndex, pos, n uint32, buf []byte) (data []byte, t
 	if end > uint64(p.h.dataLen) {
 		return nil, 0, outside(i, pos, n, int(p.h.dataLen))
 	}
-	data = slices.Grow(buf[:0], int(n))[:n]
+	data = buf[:n]
 	if err := readFull(p.seg, data, p.off+frameHeaderLen+int64(pos)); err != nil {
 		return nil, 0, err
 	}

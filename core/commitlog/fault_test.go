@@ -1,0 +1,184 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"polylog/core"
+	"polylog/core/vfs"
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
+
+// TestFailedChange lets every single change to a file fail in turn, as a full or a
+// broken disk does: no success is reported for what failed, the log refuses further
+// changes, goes on to be readable, and opens again with everything acknowledged.
+func TestFailedChange(t *testing.T) {
+	for _, policy := range []FlushPolicy{FlushSync, FlushOS} {
+		for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
+			for n := int64(1); ; n++ {
+				happened, err := failChange(policy, fault, n)
+				if err != nil {
+					t.Fatalf("%s, %v at change %d: %v", policy, fault, n, err)
+				}
+				if !happened {
+					break
+				}
+			}
+		}
+	}
+}
+
+func failChange(policy FlushPolicy, fault error, n int64) (happened bool, err error) {
+	mem := vfs.NewMem()
+	var count atomic.Int64
+	count.Store(-1 << 40)
+	o := Options{
+		FS: vfs.WithHook(mem, func(vfs.Op, string) error {
+			if count.Add(1) == n {
+				return fault
+			}
+			return nil
+		}),
+		Dir: "log", SegmentBytes: headerLen + 700, Flush: policy, CacheBytes: -1,
+	}
+	l, err := Open(o)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = l.Close() }()
+	count.Store(0)
+	var acked []Entry
+	for i := range core.LogIndex(12) {
+		e := makeEntries(i+1, 1, 150, 1)
+		if err = l.Append(e); err != nil {
+			break
+		}
+		acked = append(acked, e...)
+	}
+	if err == nil {
+		err = l.Sync()
+	}
+	happened = count.Load() >= n
+	switch {
+	case !happened && err != nil:
+		return happened, err
+	case !happened:
+		return happened, nil
+	case err == nil && l.Err() == nil:
+		return happened, errors.New("nobody noticed")
+	case err != nil && !errors.Is(err, fault):
+		return happened, fmt.Errorf("got %w", err)
+	}
+	if l.Append(makeEntries(l.Next(), 1, 1, 1)) == nil || l.TruncateTail(2) == nil || l.TrimHead(3) == nil || l.Reset(5) == nil || l.Sync() == nil {
+		return happened, errors.New("a change after the failure was accepted")
+	}
+	for _, e := range acked {
+		if got, err := l.Entry(e.Index); err != nil || !equalEntries(got, e) {
+			return happened, fmt.Errorf("read after the failure: %w", err)
+		}
+	}
+	_ = l.Close() // says what failed
+	if l, err = Open(Options{FS: mem, Dir: o.Dir, SegmentBytes: o.SegmentBytes}); err != nil {
+		return happened, err
+	}
+	defer func() { _ = l.Close() }()
+	if l.Last() < core.LogIndex(len(acked)) {
+		return happened, fmt.Errorf("last is %d, %d was acknowledged", l.Last(), len(acked))
+	}
+	for _, e := range acked {
+		if got, err := l.Entry(e.Index); err != nil || !equalEntries(got, e) {
+			return happened, fmt.Errorf("read after reopening: %w", err)
+		}
+	}
+	return happened, l.Append(makeEntries(l.Next(), 3, 100, 2))
+}
+
+// TestDieAtEveryChange runs one history of rolls, a truncation across segments, a
+// trim, a recycled segment and a reset, and ends it before each change to a file in
+// turn, with every kind of crash.
+func TestDieAtEveryChange(t *testing.T) {
+	for _, policy := range []FlushPolicy{FlushSync, FlushOS} {
+		for _, percent := range []int{-1, 0, 40, 100} {
+			for n := int64(0); ; n++ {
+				finished, err := dieAt(policy, percent, n)
+				if err != nil {
+					t.Fatalf("%s, %d %% of the unsynced kept, dead after %d changes: %v", policy, percent, n, err)
+				}
+				if finished {
+					break
+				}
+			}
+		}
+	}
+}
+
+func dieAt(policy FlushPolicy, percent int, n int64) (finished bool, err error) {
+	rng := newRand(uint64(n))
+	w := newWorld(rng.IntN)
+	w.o.Flush, w.o.SegmentBytes, w.o.fill = policy, headerLen+700, 512
+	if err := w.open(); err != nil {
+		return false, err
+	}
+	defer func() { _ = w.l.Close() }()
+	add := func(count int) func() (model, error) {
+		return func() (model, error) {
+			es := makeEntries(w.m.next(), count, 150, w.m.term)
+			after := w.m
+			after.all = append(slices.Clone(w.m.all), es...)
+			return after, w.l.Append(es)
+		}
+	}
+	truncate := func() (model, error) {
+		after := w.m
+		after.all, after.term = slices.Clone(w.m.all[:len(w.m.all)-6]), w.m.term+1
+		return after, w.l.TruncateTail(after.next())
+	}
+	trim := func() (model, error) {
+		w.trim = true
+		after := w.m
+		after.trim = w.m.next() - 1
+		return after, w.l.TrimHead(after.trim)
+	}
+	reset := func() (model, error) {
+		after := model{origin: 40, trim: 39, term: w.m.term + 1}
+		return after, w.l.Reset(40)
+	}
+	var left atomic.Int64
+	left.Store(n)
+	w.hook = func(vfs.Op, string) error {
+		if left.Add(-1) < 0 {
+			return errDead
+		}
+		return nil
+	}
+	after, finished := w.m, true
+	for _, op := range []func() (model, error){add(3), add(9), truncate, add(4), trim, add(9), reset, add(2)} {
+		if after, err = op(); err != nil {
+			if !errors.Is(err, errDead) {
+				return false, err
+			}
+			finished = false
+			break
+		}
+		w.m = after
+	}
+	left.Store(-1)
+	synced := w.l.Synced()
+	if err := w.crash(percent, rng); err != nil {
+		return finished, err
+	}
+	if err := w.settle(after, synced, percent >= 0); err != nil {
+		return finished, err
+	}
+	if after, err = add(5)(); err != nil {
+		return finished, err
+	}
+	w.m = after
+	return finished, w.finish()
+}
