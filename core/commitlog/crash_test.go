@@ -57,12 +57,12 @@ func (w *world) lifeAndDeath(rng *rand.Rand) error {
 	if rng.IntN(4) == 0 {
 		left.Store(1 << 40) // dies between two operations
 	}
-	w.hook = func(vfs.Op, string) error {
+	w.setHook(func(vfs.Op, string) error {
 		if left.Add(-1) < 0 {
 			return errDead
 		}
 		return nil
-	}
+	})
 	after, failed := w.m, false
 	for range 1 + rng.IntN(25) {
 		var err error

@@ -151,12 +151,12 @@ func dieAt(policy FlushPolicy, percent int, n int64) (finished bool, err error) 
 	}
 	var left atomic.Int64
 	left.Store(n)
-	w.hook = func(vfs.Op, string) error {
+	w.setHook(func(vfs.Op, string) error {
 		if left.Add(-1) < 0 {
 			return errDead
 		}
 		return nil
-	}
+	})
 	after, finished := w.m, true
 	for _, op := range []func() (model, error){add(3), add(9), truncate, add(4), trim, add(9), reset, add(2)} {
 		if after, err = op(); err != nil {

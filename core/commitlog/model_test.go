@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -72,7 +73,7 @@ type picker func(n int) int
 type world struct {
 	pick picker
 	mem  *vfs.MemFS
-	hook func(op vfs.Op, path string) error // nil: none
+	hook atomic.Pointer[vfs.Hook] // nil: none
 	o    Options
 	l    *Log
 	m    model
@@ -92,11 +93,13 @@ func newWorld(pick picker) *world {
 	return w
 }
 
+func (w *world) setHook(h vfs.Hook) { w.hook.Store(&h) }
+
 // open opens the log; when that fails, l stays the closed one.
 func (w *world) open() error {
 	w.o.FS = vfs.WithHook(w.mem, func(op vfs.Op, path string) error {
-		if w.hook != nil {
-			return w.hook(op, path)
+		if h := w.hook.Load(); h != nil {
+			return (*h)(op, path)
 		}
 		return nil
 	})
@@ -180,9 +183,9 @@ func (w *world) crash(percent int, rng *rand.Rand) error {
 		w.mem = w.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
 		w.o.boot[0]++
 	}
-	w.hook = func(vfs.Op, string) error { return errDead }
+	w.setHook(func(vfs.Op, string) error { return errDead })
 	_ = old.Close() // ends its goroutines; it is dead and says so
-	w.hook = nil
+	w.hook.Store(nil)
 	return w.open()
 }
 
