@@ -150,3 +150,7 @@ func BenchmarkProduceDecode(b *testing.B) {
 		producePool.Put(req)
 	}
 }
+
+func (nopConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092} }
+
+func (nopConn) Close() error { return nil }
