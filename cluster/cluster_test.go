@@ -318,6 +318,34 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+// A leader that reaches no majority confirms no reads and acknowledges nothing; when
+// the others are back the command is there or is not, but once at most.
+func TestLeaderWithoutMajority(t *testing.T) {
+	nw := newNetwork(t, 3)
+	nw.form()
+	l := nw.leader()
+	for _, nd := range nw.nodes {
+		if nd != l {
+			nd.cut()
+		}
+	}
+	answer := make(chan error, 1)
+	l.n.ProposeAsync(command("maybe"), func(_ core.Result, err error) { answer <- err })
+	wantKind(t, l.n.ReadIndex(t.Context()), core.NotLeader)
+	wantKind(t, <-answer, core.Uncertain)
+	_, err := l.n.Propose(t.Context(), command("no"))
+	wantKind(t, err, core.NotLeader)
+	for _, nd := range nw.nodes {
+		nd.heal()
+	}
+	nw.converge()
+	for _, nd := range nw.nodes {
+		if got := nd.h.machine.bodies(); len(got) > 2 || got[len(got)-1] != "end" {
+			t.Fatalf("applied %q", got)
+		}
+	}
+}
+
 // ReadIndex with a non-voter in the configuration commits a barrier.
 func TestReadIndexWithNonvoter(t *testing.T) {
 	nw := newNetwork(t, 2)

@@ -13,7 +13,10 @@ import (
 func TestLoneNode(t *testing.T) {
 	h := newHarness(t, vfs.NewMem())
 	h.options.ElectionTimeout = time.Hour // it leads without waiting for that
+	changed := make(chan struct{}, 100)
+	h.options.LeaderChanged = func() { changed <- struct{}{} }
 	n := h.lead()
+	<-changed
 	for i := range 10 {
 		if r := propose(t, n, fmt.Sprint(i)); r.Offset != core.Offset(i) {
 			t.Fatalf("proposal %d got offset %d", i, r.Offset)

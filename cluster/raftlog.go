@@ -4,25 +4,48 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
 // raftLogger passes raft's log messages to slog, one level down: what raft warns
 // about (a vote refused, a peer not reached) is its daily work, and what matters to
-// an operator we log ourselves.
+// an operator we log ourselves. A message that raft repeats, as it does for as long
+// as a peer is away, is passed on once in repeatAfter.
 type raftLogger struct {
 	hclog.Logger // the null logger, for the methods that raft does not use
 	out          *slog.Logger
+	said         *said
 }
 
+type said struct {
+	mu   sync.Mutex
+	last map[string]time.Time // guarded by mu; by message, of which raft has few
+}
+
+const repeatAfter = 10 * time.Second
+
 func newRaftLogger(out *slog.Logger) hclog.Logger {
-	return raftLogger{Logger: hclog.NewNullLogger(), out: out}
+	return raftLogger{Logger: hclog.NewNullLogger(), out: out, said: &said{last: map[string]time.Time{}}}
+}
+
+// again reports whether msg was passed on a short while ago.
+func (s *said) again(msg string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Sub(s.last[msg]) < repeatAfter {
+		return true
+	}
+	s.last[msg] = now
+	return false
 }
 
 func (l raftLogger) log(level slog.Level, msg string, args []any) {
 	ctx := context.Background()
-	if !l.out.Enabled(ctx, level) {
+	if !l.out.Enabled(ctx, level) || level > slog.LevelDebug && l.said.again(msg) {
 		return
 	}
 	for i, a := range args {
@@ -57,7 +80,7 @@ func (l raftLogger) Error(msg string, args ...any) { l.log(slog.LevelWarn, msg, 
 
 // With implements hclog.Logger.
 func (l raftLogger) With(args ...any) hclog.Logger {
-	return raftLogger{Logger: l.Logger, out: l.out.With(args...)}
+	return raftLogger{Logger: l.Logger, out: l.out.With(args...), said: l.said}
 }
 
 // Named implements hclog.Logger.
