@@ -1,4 +1,4 @@
-// Package polylog holds no code: its one test keeps the architecture.
+// Package polylog holds no code: its tests keep the architecture.
 package polylog
 
 import (
@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -53,28 +52,17 @@ func notOurs(dir string) bool {
 	return err == nil || strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules"
 }
 
-// The files are parsed in process, not by running go list: the test cache tracks
-// files that a test opens, but not those that a child process reads.
 func TestImportsPointDownwards(t *testing.T) {
-	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && p != "." && notOurs(p):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go"):
-			return nil
+	eachFile(t, func(p string) {
+		if strings.HasSuffix(p, "_test.go") {
+			return
 		}
 		pkg := filepath.ToSlash(filepath.Dir(p))
 		may, listed := mayImport[pkg]
 		if !listed {
 			t.Errorf("%s: package %s is not in mayImport", p, pkg)
 		}
-		imports, err := importsOf(p)
-		if err != nil {
-			return err
-		}
-		for _, i := range imports {
+		for _, i := range importsOf(t, p) {
 			if own, ok := strings.CutPrefix(i, module+"/"); ok && !slices.Contains(may, own) {
 				t.Errorf("%s imports %s, but %s may import only %v", p, own, pkg, may)
 			}
@@ -82,11 +70,7 @@ func TestImportsPointDownwards(t *testing.T) {
 				t.Errorf("%s imports %s, which only %s may", p, i, only)
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // The table itself must not allow a cycle or a way round it: whatever a package may
@@ -106,18 +90,84 @@ func TestTheTableHasNoCycle(t *testing.T) {
 	}
 }
 
-func importsOf(file string) ([]string, error) {
+// docs/dependencies.md has a line for every module that our files import, and no other.
+func TestDependenciesAreExplained(t *testing.T) {
+	modules := required(t)
+	used := map[string]bool{}
+	eachFile(t, func(p string) {
+		for _, i := range importsOf(t, p) {
+			best := ""
+			for _, m := range modules {
+				if (i == m || strings.HasPrefix(i, m+"/")) && len(m) > len(best) {
+					best = m
+				}
+			}
+			if best != "" {
+				used[best] = true
+			}
+		}
+	})
+	doc, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
+		if explained := strings.Contains(string(doc), "| "+m+" |"); explained != used[m] {
+			t.Errorf("docs/dependencies.md: %s is explained: %v, imported: %v", m, explained, used[m])
+		}
+	}
+}
+
+// required is every module that go.mod names.
+func required(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) >= 2 && strings.HasPrefix(line, "\t") {
+			all = append(all, f[0])
+		}
+	}
+	return all
+}
+
+// eachFile calls fn for every Go file of the module.
+func eachFile(t *testing.T, fn func(file string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != "." && notOurs(p):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.HasSuffix(p, ".go"):
+			fn(p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// importsOf parses in process instead of running go list: the test cache tracks files
+// that a test opens, but not those that a child process reads.
+func importsOf(t *testing.T, file string) []string {
+	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	var all []string
 	for _, s := range f.Imports {
 		i, err := strconv.Unquote(s.Path.Value)
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
-		all = append(all, path.Clean(i))
+		all = append(all, i)
 	}
-	return all, nil
+	return all
 }

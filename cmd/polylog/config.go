@@ -16,7 +16,7 @@ func newConfig(p *process) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reference {
-				return config.WriteReference(p.out)
+				return writeReference(p.out)
 			}
 			c, err := config.Load(cmd.Flags(), p.environ)
 			if err != nil {

@@ -147,17 +147,3 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
-
-func TestReferenceIsCurrent(t *testing.T) {
-	var b bytes.Buffer
-	if err := WriteReference(&b); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile("../../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(doc), b.String()); d != "" {
-		t.Fatalf("docs/configuration.md is not current, run make docs (-file +code):\n%s", d)
-	}
-}

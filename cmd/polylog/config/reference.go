@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// WriteReference writes docs/configuration.md: every setting with its names, default
-// and meaning.
+// WriteReference writes our part of docs/configuration.md: every setting with its
+// names, default and meaning.
 func WriteReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`# Configuration
