@@ -84,7 +84,7 @@ var brokerKeys = []ConfigKey{
 		Doc: "The addresses that are listened on; set by the node's own configuration.",
 	},
 	{Name: "log.cleaner.delete.retention.ms", Type: TypeLong, Default: "86400000", check: atLeast(0), Doc: "Default of delete.retention.ms."},
-	{Name: "log.cleaner.enable", Type: TypeBoolean, Default: "true", ReadOnly: true, Doc: "Whether compaction runs."},
+	{Name: "log.cleaner.enable", Type: TypeBoolean, Default: "true", ReadOnly: true, Doc: "Accepted for tools that look for it: there is no compaction yet."},
 	{Name: "log.cleaner.max.compaction.lag.ms", Type: TypeLong, Default: maxLong, check: atLeast(1), Doc: "Default of max.compaction.lag.ms."},
 	{Name: "log.cleaner.min.cleanable.ratio", Type: TypeDouble, Default: "0.5", check: between(0, 1), Doc: "Default of min.cleanable.dirty.ratio."},
 	{Name: "log.cleaner.min.compaction.lag.ms", Type: TypeLong, Default: "0", check: atLeast(0), Doc: "Default of min.compaction.lag.ms."},

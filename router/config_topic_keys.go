@@ -18,7 +18,7 @@ const (
 var topicKeys = []ConfigKey{
 	{
 		Name: "cleanup.policy", Type: TypeList, Default: "delete", check: listOf("compact", "delete"), Synonyms: same("log.cleanup.policy"),
-		Doc: "What happens to old records: delete drops them by age and size, compact keeps the newest record of each key; both may be combined, and with an empty list everything is kept. Topics with compact alone are never trimmed by age or size.",
+		Doc: "What happens to old records: delete drops them by age and size, compact is to keep the newest record of each key; both may be combined, and with an empty list everything is kept. Compaction is not built yet: topics with compact alone keep all records.",
 	},
 	{
 		Name: "compression.gzip.level", Type: TypeInt, Default: "-1", check: gzipLevel, Synonyms: same("compression.gzip.level"),
@@ -38,7 +38,7 @@ var topicKeys = []ConfigKey{
 	},
 	{
 		Name: "delete.retention.ms", Type: TypeLong, Default: "86400000", check: atLeast(0), Synonyms: same("log.cleaner.delete.retention.ms"),
-		Doc: "How long compaction keeps the tombstones of deleted keys, in milliseconds, so that a reader that started before can still see them.",
+		Doc: "How long compaction will keep the tombstones of deleted keys, in milliseconds, so that a reader that started before can still see them.",
 	},
 	{
 		Name: "errors.deadletterqueue.group.enable", Type: TypeBoolean, Default: "false",
@@ -78,7 +78,7 @@ var topicKeys = []ConfigKey{
 	},
 	{
 		Name: "max.compaction.lag.ms", Type: TypeLong, Default: maxLong, check: atLeast(1), Synonyms: same("log.cleaner.max.compaction.lag.ms"),
-		Doc: "After how many milliseconds a record must have been considered by compaction.",
+		Doc: "After how many milliseconds compaction will have to consider a record.",
 	},
 	{
 		Name: "max.message.bytes", Type: TypeInt, Default: "1048588", check: atLeast(0), Synonyms: same("message.max.bytes"),
@@ -98,11 +98,11 @@ var topicKeys = []ConfigKey{
 	},
 	{
 		Name: "min.cleanable.dirty.ratio", Type: TypeDouble, Default: "0.5", check: between(0, 1), Synonyms: same("log.cleaner.min.cleanable.ratio"),
-		Doc: "How large the part that is not compacted yet must be, of the whole, before compaction starts.",
+		Doc: "How large the part that is not compacted yet will have to be, of the whole, before compaction starts.",
 	},
 	{
 		Name: "min.compaction.lag.ms", Type: TypeLong, Default: "0", check: atLeast(0), Synonyms: same("log.cleaner.min.compaction.lag.ms"),
-		Doc: "How long a record is safe from compaction, in milliseconds.",
+		Doc: "How long a record will be safe from compaction, in milliseconds.",
 	},
 	{
 		Name: "min.insync.replicas", Type: TypeInt, Default: "1", check: atLeast(1), Synonyms: same("min.insync.replicas"),

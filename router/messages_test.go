@@ -172,7 +172,8 @@ func TestLogAppendTime(t *testing.T) {
 }
 
 func TestIdempotentPublish(t *testing.T) {
-	r, _ := routertest.Start(t, nil)
+	clock := routertest.NewClock(time.UnixMilli(5000))
+	r, log := routertest.Start(t, func(o *router.Options) { o.Clock = clock.Now })
 	q := routertest.Topic(t, r, "a", 1, nil).Partitions[0]
 	id, err := r.NewProducerID(t.Context())
 	if err != nil {
@@ -197,6 +198,18 @@ func TestIdempotentPublish(t *testing.T) {
 	}{{0, 0, core.OK}, {1, 1, core.OK}, {0, 0, core.OK}, {3, -1, core.OutOfSequence}, {2, 2, core.OK}} {
 		if res := send(c.sequence); res.Offset != c.offset || core.KindOf(res.Err) != c.kind {
 			t.Errorf("send %d: %+v", i, res)
+		}
+	}
+	want := []router.ProducerState{{ID: id, LastSequence: 2, LastOffset: 2, Time: 5000}}
+	for range 2 { // from memory, then from the store
+		got, err := r.Producers(q)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+		for range 3 {
+			if err := log.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

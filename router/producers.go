@@ -38,3 +38,14 @@ func (r *Router) NewProducerID(ctx context.Context) (int64, error) {
 	b.next++
 	return b.next - 1, nil
 }
+
+// ProducerState is what is known of an idempotent producer on a queue.
+type ProducerState = state.ProducerState
+
+// Producers are the idempotent producers of a queue, by id.
+func (r *Router) Producers(q core.QueueID) ([]ProducerState, error) {
+	if _, err := r.Head(q); err != nil {
+		return nil, err
+	}
+	return r.state.Producers(q)
+}

@@ -108,6 +108,9 @@ func (r *Router) readRuns(q core.QueueID, from, end core.Offset, o ReadOptions, 
 		if len(runs) == 0 {
 			return nil
 		}
+		if runs[0].Offset > from {
+			return core.E(core.NotFound, "offset %d of queue %d was trimmed", from, q)
+		}
 		fit := 0
 		for _, run := range runs {
 			if run.Offset >= end || (int(run.Len) > left && !first) {

@@ -100,6 +100,17 @@ func (l *Log) Trimmed() core.LogIndex {
 	return l.trimmed
 }
 
+// Checkpoint makes the state durable, which is what lets the log be trimmed.
+func (l *Log) Checkpoint() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cp, err := l.state.Freeze()
+	if err != nil {
+		return err
+	}
+	return cp.Write()
+}
+
 // Propose implements router.Log.
 func (l *Log) Propose(ctx context.Context, c core.Command) (core.Result, error) {
 	if err := ctx.Err(); err != nil {

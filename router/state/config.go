@@ -120,6 +120,7 @@ func (s *State) alterBrokerConfig(tx txn, body []byte) core.Result {
 		tx.Set(brokerKey(k), append([]byte{valueVersion}, v...))
 	}
 	s.broker, s.brokerChanged = is, true
+	s.producerAge = producerAge(is)
 	return core.Result{}
 }
 

@@ -1,7 +1,10 @@
 package state
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
+	"strconv"
 
 	"polylog/core"
 	"polylog/core/wire"
@@ -21,7 +24,19 @@ const (
 	// producersInMemory bounds the cache. When it is full it is written out and
 	// emptied; those who are active come back with their next batch.
 	producersInMemory = 1 << 15
+	// keyProducerAge is the broker configuration that says after how many ms of
+	// idleness a producer counts as unknown, whether or not it was swept up by
+	// then. Only what is set for the whole cluster counts, so that replicas agree.
+	keyProducerAge     = "producer.id.expiration.ms"
+	defaultProducerAge = 24 * 60 * 60 * 1000
 )
+
+func producerAge(broker map[string]string) int64 {
+	if ms, err := strconv.ParseInt(broker[keyProducerAge], 10, 64); err == nil && ms > 0 {
+		return ms
+	}
+	return defaultProducerAge
+}
 
 type producerKey struct {
 	queue core.QueueID
@@ -55,7 +70,8 @@ func (s *State) appendSequenced(tx *index.Tx, c *cursor, q core.QueueID, h *core
 	if err != nil {
 		return s.storeResult(err)
 	}
-	if p != nil {
+	known := p != nil && c.time-p.time < s.producerAge
+	if known {
 		if seq, ok := p.duplicate(h); ok {
 			head, _, err := tx.Queue(q)
 			if err != nil {
@@ -72,10 +88,10 @@ func (s *State) appendSequenced(tx *index.Tx, c *cursor, q core.QueueID, h *core
 		return res
 	}
 	if p == nil {
-		p = &producer{epoch: h.ProducerEpoch}
+		p = &producer{}
 		s.producers[key] = p
 	}
-	if p.epoch != h.ProducerEpoch {
+	if !known || p.epoch != h.ProducerEpoch {
 		p.epoch, p.n = h.ProducerEpoch, 0
 	}
 	p.add(sequence{h.BaseSequence, h.LastSequence(), res.Offset})
@@ -177,6 +193,50 @@ func (s *State) forgetIdleProducers() {
 			delete(s.producers, key)
 		}
 	}
+}
+
+// ProducerState is what is known of a producer on a queue.
+type ProducerState struct {
+	ID           int64
+	Epoch        int16
+	LastSequence int32
+	LastOffset   core.Offset // of the first record of its last batch
+	Time         int64       // of its last append, ms
+}
+
+// Producers are the producers of a queue, by id. The applier waits meanwhile.
+func (s *State) Producers(q core.QueueID) (ps []ProducerState, err error) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	var bad error
+	prefix := producerPrefix(q)
+	err = s.store.Scan(prefix, after(prefix), func(k, v []byte) bool {
+		key := producerKey{q, int64(binary.BigEndian.Uint64(k[len(prefix):]))}
+		if _, ok := s.producers[key]; ok {
+			return true // which is newer
+		}
+		var p *producer
+		if p, bad = decodeProducer(v); bad != nil {
+			return false
+		}
+		ps = append(ps, p.state(key.id))
+		return true
+	})
+	for key, p := range s.producers {
+		if key.queue == q {
+			ps = append(ps, p.state(key.id))
+		}
+	}
+	slices.SortFunc(ps, func(a, b ProducerState) int { return int(min(max(a.ID-b.ID, -1), 1)) })
+	if err == nil {
+		err = bad
+	}
+	return ps, err
+}
+
+func (p *producer) state(id int64) ProducerState {
+	last := p.seqs[p.n-1]
+	return ProducerState{id, p.epoch, last.last, last.offset, p.time}
 }
 
 // dropProducers forgets all producers of the queues.

@@ -26,11 +26,15 @@ type State struct {
 	fatal   func(error)
 	touched atomic.Pointer[func([]core.QueueID)]
 
+	// applying is held by the applier while it works, so that Producers can look at
+	// its memory.
+	applying sync.Mutex
 	// The applier's own; see each family's file.
 	all           topicSet          // as of the last applied command
 	changed       []topicChange     // not yet in view
 	broker        map[string]string // as of the last applied command; replaced, never changed
 	brokerChanged bool              // view has an older one
+	producerAge   int64             // from broker
 	producers     map[producerKey]*producer
 	dirty         []producerKey  // producers of which the KV space has an older version
 	round         uint64         // counts checkpoints
@@ -74,6 +78,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadBroker(); err != nil {
 		return nil, err
 	}
+	s.producerAge = producerAge(s.broker)
 	s.generation.Store(1)
 	return s, nil
 }
@@ -96,7 +101,7 @@ func (s *State) OverlayBytes() int64 { return s.store.OverlayBytes() }
 // Apply applies committed entries and returns, for each, one result per command.
 func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	out := make([][]core.Result, len(entries))
-	s.queues = s.queues[:0]
+	s.applying.Lock()
 	err := s.store.Update(func(tx *index.Tx) error {
 		for i := range entries {
 			out[i] = s.applyEntry(tx, entries[i])
@@ -107,6 +112,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 		}
 		return nil
 	})
+	s.applying.Unlock()
 	if err != nil {
 		s.fatal(err)
 		return out // nothing of the batch was done
@@ -115,6 +121,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
 		(*fn)(s.queues)
 	}
+	s.queues = s.queues[:0]
 	return out
 }
 
@@ -200,7 +207,11 @@ func (s *State) Configure(index core.LogIndex, conf []byte) {
 // txn shortens signatures.
 type txn = *index.Tx
 
-func (s *State) update(fn func(txn) error) error { return s.store.Update(fn) }
+func (s *State) update(fn func(txn) error) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	return s.store.Update(fn)
+}
 
 // Freeze prepares a checkpoint of everything that was applied.
 func (s *State) Freeze() (core.Checkpoint, error) {
@@ -211,6 +222,8 @@ func (s *State) Freeze() (core.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	s.round++
 	s.forgetIdleProducers()
 	return cp, nil
