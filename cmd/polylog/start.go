@@ -131,6 +131,7 @@ func kafkaOptions(c *config.Config, k router.BrokerConfig) kafka.Options {
 			MinSession:       ms(k.GroupMinSessionTimeoutMS),
 			MaxSession:       ms(k.GroupMaxSessionTimeoutMS),
 			MaxSize:          k.GroupMaxSize,
+			ConsumerMaxSize:  k.ConsumerGroupMaxSize,
 			ConsumerSession:  ms(k.ConsumerSessionTimeoutMS),
 			ConsumerInterval: ms(k.ConsumerHeartbeatIntervalMS),
 		},

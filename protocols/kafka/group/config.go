@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -23,8 +24,10 @@ type Config struct {
 	// ConsumerSession and ConsumerInterval are the session time-out and the heartbeat
 	// interval of the new protocol, which the coordinator chooses: 45 s and 5 s when 0.
 	ConsumerSession, ConsumerInterval time.Duration
-	// MaxSize is how many members a group may have, group.max.size: 10,000 when 0.
-	MaxSize int
+	// MaxSize and ConsumerMaxSize are how many members a group of the classic and of the
+	// new protocol may have, group.max.size and group.consumer.max.size: no limit but
+	// MaxBytes when 0.
+	MaxSize, ConsumerMaxSize int
 	// MaxMemberBytes bounds one member's metadata, and its assignment: 1 MiB when 0.
 	MaxMemberBytes int
 	// MaxBytes bounds what all groups keep of their members: 256 MiB when 0.
@@ -44,7 +47,8 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.KeepEmpty, 10*time.Minute)
 	setDefault(&c.ConsumerSession, 45*time.Second)
 	setDefault(&c.ConsumerInterval, 5*time.Second)
-	setDefault(&c.MaxSize, 10_000)
+	setDefault(&c.MaxSize, math.MaxInt32)
+	setDefault(&c.ConsumerMaxSize, math.MaxInt32)
 	setDefault(&c.MaxMemberBytes, 1<<20)
 	setDefault(&c.MaxBytes, 256<<20)
 	c.InitialDelay = max(c.InitialDelay, 0)

@@ -51,7 +51,7 @@ func (g *consumers) subscribers(fn func(t Topic, ms []*consumer)) {
 
 // assignRange gives each subscriber of a topic consecutive partitions, the first ones one
 // more where they cannot be shared evenly. Topics with the same number of partitions and
-// the same subscribers are shared alike, as joins need it.
+// the same subscribers are shared alike, as joins of streams need it.
 func (g *consumers) assignRange() {
 	targets := map[*consumer]partitions{}
 	g.subscribers(func(t Topic, ms []*consumer) {
@@ -70,54 +70,6 @@ func (g *consumers) assignRange() {
 			}
 		}
 	})
-	g.setTargets(targets)
-}
-
-// assignUniform shares the partitions of all topics so that members that want the same
-// have the same number, give or take one, and takes away as few as it can.
-func (g *consumers) assignUniform() {
-	targets, had := map[*consumer]partitions{}, map[Partition]*consumer{}
-	for _, m := range g.members {
-		for p := range m.target {
-			had[p] = m
-		}
-	}
-	wants := map[Partition][]*consumer{}
-	var free []Partition
-	g.subscribers(func(t Topic, ms []*consumer) {
-		for i := range t.Partitions {
-			p := Partition{t.ID, i}
-			wants[p] = ms
-			if m := had[p]; m != nil && m.subscribes(t.Name) {
-				put(targets, m, p)
-			} else {
-				free = append(free, p)
-			}
-		}
-	})
-	least := func(ms []*consumer) *consumer {
-		return slices.MinFunc(ms, func(a, b *consumer) int { return cmp.Compare(len(targets[a]), len(targets[b])) })
-	}
-	for _, p := range free {
-		put(targets, least(wants[p]), p)
-	}
-	// Take from those that have two more than another who wants the same partition.
-	// Each move makes the sum of squares smaller: it ends.
-	for moved := true; moved; {
-		moved = false
-		for _, m := range g.members {
-			if len(targets[m])-len(targets[least(g.members)]) < 2 {
-				continue
-			}
-			for _, p := range slices.Backward(targets[m].sorted()) {
-				if to := least(wants[p]); len(targets[m])-len(targets[to]) >= 2 {
-					delete(targets[m], p)
-					put(targets, to, p)
-					moved = true
-				}
-			}
-		}
-	}
 	g.setTargets(targets)
 }
 

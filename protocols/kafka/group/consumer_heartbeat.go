@@ -162,7 +162,7 @@ func (c *Coordinator) consumerMember(now time.Time, b *Beat) (*consumers, *consu
 		return g, m, m.checkEpoch(b)
 	case b.Epoch != epochJoin:
 		return nil, nil, UnknownMemberID
-	case len(g.members) >= c.cfg.MaxSize:
+	case len(g.members) >= c.cfg.ConsumerMaxSize:
 		return nil, nil, GroupMaxSizeReached
 	case c.bytes+groupOverhead+memberOverhead > c.cfg.MaxBytes:
 		return nil, nil, CoordinatorUnavailable
