@@ -148,9 +148,11 @@ var producePool = sync.Pool{New: func() any { return kmsg.NewPtrProduceRequest()
 
 // request makes an empty request of a version that is served.
 func (a *api) request(version int16) kmsg.Request {
-	req := a.key.Request()
+	var req kmsg.Request
 	if a.key == kmsg.Produce {
 		req = producePool.Get().(*kmsg.ProduceRequest)
+	} else {
+		req = a.key.Request()
 	}
 	req.SetVersion(version)
 	return req
