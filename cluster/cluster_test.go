@@ -40,7 +40,7 @@ func newNetwork(tb testing.TB, size int) *network {
 		nd.h.options.NodeID = fmt.Sprint(i + 1)
 		nd.h.options.Join = i > 0
 		nd.h.options.Advertise = nd.front.Addr().String()
-		nd.h.options.ElectionTimeout = 400 * time.Millisecond
+		nd.h.options.ElectionTimeout = 800 * time.Millisecond
 		nw.nodes = append(nw.nodes, nd)
 		nd.wg.Go(nd.forward)
 		tb.Cleanup(func() {

@@ -139,7 +139,7 @@ func TestGuard1ForgedEntry(t *testing.T) {
 	b.agree()
 	h.seed(string(b.tr.LocalAddr()))
 	b.to = raft.ServerAddress(h.options.Listener.Addr().String())
-	h.options.ElectionTimeout = 200 * time.Millisecond
+	h.options.ElectionTimeout = 800 * time.Millisecond
 	n := h.open()
 	waitFor(t, n.IsLeader)
 	propose(t, n, "before")
