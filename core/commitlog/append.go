@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"fmt"
 	"hash/crc32"
 
 	"polylog/core"
@@ -181,7 +182,7 @@ func (l *Log) appendPart(entries []Entry) error {
 	}
 	if l.o.Flush == FlushSync {
 		if err := s.file.SyncData(); err != nil {
-			return err
+			return fmt.Errorf("sync %s: %w", s.path, err)
 		}
 	}
 	l.publish(s, entries)
@@ -190,7 +191,10 @@ func (l *Log) appendPart(entries []Entry) error {
 
 func (l *Log) flushQueue(s *segment) error {
 	l.overtakeFiller(l.w.at + l.w.queued)
-	return l.w.flush(s.file)
+	if err := l.w.flush(s.file); err != nil {
+		return fmt.Errorf("write %s: %w", s.path, err)
+	}
+	return nil
 }
 
 // publish makes written entries visible.

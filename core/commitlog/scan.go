@@ -56,6 +56,15 @@ func (s *scanner) peek(off int64, n int) ([]byte, error) {
 	return s.win[:min(n, got)], nil
 }
 
+// held is how much can be peeked at off without reading what is in memory already
+// again; a whole window when that would be less than least.
+func (s *scanner) held(off, least int64) int64 {
+	if n := s.winAt + int64(len(s.win)) - off; off >= s.winAt && n >= least {
+		return n
+	}
+	return scanWindow
+}
+
 // frame reads the next frame. flaw is empty when it is whole and is the one
 // expected; the scanner then stands behind it. Otherwise flaw says what is wrong
 // and the scanner stays. err is for failed reads only.
@@ -95,7 +104,7 @@ func (s *scanner) body(off int64, h *frameHeader) (flaw string, err error) {
 	}
 	crc, at, left := s.seed, off+frameHeaderLen, int64(h.dataLen)+int64(h.extLen)
 	for left > 0 {
-		b, err := s.peek(at, int(min(left, scanWindow)))
+		b, err := s.peek(at, int(min(left, s.held(at, 1))))
 		if err != nil {
 			return "", err
 		}
@@ -124,24 +133,37 @@ func (s *scanner) validAfter() (at int64, found bool, err error) {
 			off = s.off + h.len() // its body may contain anything
 		}
 	}
-	for ; off+frameHeaderLen <= s.size; off += frameAlign {
-		b, err := s.peek(off, frameHeaderLen)
+	for off+frameHeaderLen <= s.size {
+		b, err := s.peek(off, int(s.held(off, frameHeaderLen)))
 		if err != nil || len(b) < frameHeaderLen {
 			return 0, false, err
 		}
-		index := core.LogIndex(binary.BigEndian.Uint64(b[16:]))
-		if index < s.next || index-s.next > core.LogIndex((off-s.off)/frameHeaderLen) {
+		k := s.candidate(b, off)
+		off += int64(k)
+		if k > len(b)-frameHeaderLen {
 			continue
 		}
-		h, ok := parseFrameHeader(b, s.seed)
-		if !ok {
-			continue
+		if h, ok := parseFrameHeader(b[k:], s.seed); ok {
+			if flaw, err := s.body(off, &h); err != nil || flaw == "" {
+				return off, err == nil, err
+			}
 		}
-		if flaw, err := s.body(off, &h); err != nil || flaw == "" {
-			return off, err == nil, err
-		}
+		off += frameAlign
 	}
 	return 0, false, nil
+}
+
+// candidate is where in b, which begins at off, the first bytes are that might be a
+// frame's header, by its index; after the last place to look at when there are none.
+func (s *scanner) candidate(b []byte, off int64) int {
+	k := 0
+	for ; k <= len(b)-frameHeaderLen; k += frameAlign {
+		index := core.LogIndex(binary.BigEndian.Uint64(b[k+16:]))
+		if index >= s.next && index-s.next <= core.LogIndex((off+int64(k)-s.off)/frameHeaderLen) {
+			break
+		}
+	}
+	return k
 }
 
 // zerosFrom reports whether nothing but zeros follows off.

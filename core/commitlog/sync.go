@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -27,7 +28,7 @@ func (l *Log) Sync() error {
 		}
 	}
 	if err := s.file.SyncData(); err != nil {
-		return l.fail(err)
+		return l.fail(fmt.Errorf("sync %s: %w", s.path, err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
