@@ -56,6 +56,8 @@ func describeTopicPartitions(_ context.Context, c *call, req *kmsg.DescribeTopic
 		end := min(n, int(from)+limit)
 		for i := int(from); i < end; i++ {
 			p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
+			// Java's admin client trips over null, which the protocol allows here.
+			p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{}
 			p.Partition, p.LeaderID, p.LeaderEpoch = int32(i), cl.leader, cl.epoch
 			p.Replicas, p.ISR = cl.voters, cl.voters
 			t.resp.Partitions = append(t.resp.Partitions, p)

@@ -432,6 +432,9 @@ func TestSmallAPIs(t *testing.T) {
 		for _, rt := range got.Topics {
 			for _, p := range rt.Partitions {
 				seen = append(seen, *rt.Topic+strconv.Itoa(int(p.Partition)))
+				if p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil {
+					t.Error("lists are null, which Java's admin client does not take")
+				}
 			}
 		}
 		if got.NextCursor == nil {
