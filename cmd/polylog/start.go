@@ -105,7 +105,7 @@ func (b *broker) serveKafka(ctx context.Context) error {
 		return err
 	}
 	o := kafkaOptions(b.config, b.router.BrokerConfig())
-	o.Router, o.Listeners, o.Logger = b.router, []net.Listener{ln}, b.log
+	o.Router, o.Listeners, o.Logger, o.Registerer = b.router, []net.Listener{ln}, b.log, b.metrics
 	s, err := kafka.New(o)
 	if err != nil {
 		return errors.Join(err, ln.Close())

@@ -460,6 +460,14 @@ func TestSmallAPIs(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 
+	producers := kmsg.NewPtrDescribeProducersRequest()
+	producers.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "t", Partitions: []int32{0, 9}}}
+	c.produced(9, topic, 0, batchOf(t, 0, core.Producer{ID: 77, Epoch: 3, Sequence: 8}, func(b *core.BatchBuilder) { b.Add(1, nil, nil) }))
+	parts := ask[*kmsg.DescribeProducersResponse](c, producers).Topics[0].Partitions
+	if len(parts[0].ActiveProducers) != 1 || parts[0].ActiveProducers[0].ProducerID != 77 || parts[0].ActiveProducers[0].LastSequence != 8 || parts[1].ErrorCode != codeUnknownTopicOrPartition {
+		t.Fatalf("%+v", parts)
+	}
+
 	acls := kmsg.NewPtrDescribeACLsRequest()
 	acls.Version = 3
 	if got := ask[*kmsg.DescribeACLsResponse](c, acls); got.ErrorCode != codeSecurityDisabled {

@@ -3,9 +3,7 @@ package kafka
 import (
 	"container/list"
 	"math"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -40,24 +38,6 @@ type sessionPart struct {
 	fetchPart
 	high, from int64
 }
-
-// fetchCache holds the sessions of all clients.
-type fetchCache struct {
-	mu     sync.Mutex // guards what follows; taken before no other lock
-	byID   map[int32]*fetchSession
-	recent list.List // of *fetchSession, the longest unused first
-	parts  int       // of all sessions
-}
-
-const (
-	// evictAfter is how long a session is safe from eviction by a new one
-	// (min.incremental.fetch.session.eviction.ms).
-	evictAfter = 2 * time.Minute
-	// maxSessionParts bounds the partitions that all sessions remember together.
-	maxSessionParts = 1 << 20
-)
-
-func newFetchCache() *fetchCache { return &fetchCache{byID: make(map[int32]*fetchSession)} }
 
 // Epochs of a request that mean something else than a position in a session.
 const (
@@ -141,96 +121,6 @@ func (f *fetching) asked() []fetchPart {
 		}
 	}
 	return parts
-}
-
-// create makes a session for parts, or returns nil when there is no room for one, which
-// a client takes as leave to go on without.
-func (c *fetchCache) create(owner *conn, parts []fetchPart, byID bool, slots int) *fetchSession {
-	if len(parts) == 0 {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.byID) >= slots || c.parts+len(parts) > maxSessionParts {
-		oldest := c.recent.Front()
-		if oldest == nil || time.Since(oldest.Value.(*cachedSession).used) < evictAfter {
-			return nil
-		}
-		c.removeLocked(oldest.Value.(*cachedSession).session)
-	}
-	s := &fetchSession{conn: owner, byID: byID, cache: c, epoch: 1, parts: make(map[fetchKey]*list.Element, len(parts))}
-	for s.id == 0 || c.byID[s.id] != nil {
-		s.id = rand.Int32N(math.MaxInt32)
-	}
-	for _, p := range parts {
-		s.put(p)
-	}
-	c.byID[s.id] = s
-	s.counted = len(s.parts)
-	c.parts += s.counted
-	s.entry = c.recent.PushBack(&cachedSession{session: s, used: time.Now()})
-	return s
-}
-
-// cachedSession is a session's place in the cache's order.
-type cachedSession struct {
-	session *fetchSession
-	used    time.Time
-}
-
-// find returns a session, nil when there is none, and notes that it is in use.
-func (c *fetchCache) find(id int32) *fetchSession {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.byID[id]
-	if s != nil {
-		s.entry.Value.(*cachedSession).used = time.Now()
-		c.recent.MoveToBack(s.entry)
-	}
-	return s
-}
-
-func (c *fetchCache) close(id int32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.byID[id]; s != nil {
-		c.removeLocked(s)
-	}
-}
-
-// closeAll drops the sessions that a connection has made.
-func (c *fetchCache) closeAll(owner *conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.byID {
-		if s.conn == owner {
-			c.removeLocked(s)
-		}
-	}
-}
-
-func (c *fetchCache) removeLocked(s *fetchSession) {
-	delete(c.byID, s.id)
-	c.recent.Remove(s.entry)
-	c.parts -= s.counted
-	s.counted = 0
-}
-
-// recount notes how many partitions a session has now. It reports false, and drops the
-// session, when they are too many for the cache.
-func (c *fetchCache) recount(s *fetchSession, parts int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID[s.id] != s {
-		return true // closed meanwhile; this last request is served
-	}
-	c.parts += parts - s.counted
-	s.counted = parts
-	if c.parts > maxSessionParts {
-		c.removeLocked(s)
-		return false
-	}
-	return true
 }
 
 // put adds or changes a partition. The caller holds s.mu, or owns s alone.

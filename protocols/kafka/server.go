@@ -3,12 +3,14 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"polylog/core"
@@ -26,7 +28,8 @@ type Options struct {
 	DataDir    string // shown to administrators
 	Clock      func() time.Time
 	Logger     *slog.Logger
-	Groups     group.Config // limits and times of consumer groups; Logger is set
+	Registerer prometheus.Registerer // of metrics; nil for none
+	Groups     group.Config          // limits and times of consumer groups; Logger is set
 
 	MaxConnections       int           // default 10,000
 	IdleTimeout          time.Duration // connections.max.idle.ms, default 10 min
@@ -79,6 +82,7 @@ type Server struct {
 	fetchHeld     atomic.Int64  // bytes of records in fetch answers that are not sent yet
 	fetchSessions *fetchCache
 	groups        *groups
+	metrics       *metrics
 
 	stopping chan struct{} // closed when Close begins: long polls answer with what they have
 	wg       sync.WaitGroup
@@ -93,7 +97,7 @@ func New(o Options) (*Server, error) {
 	if len(o.Listeners) == 0 || o.Router == nil {
 		return nil, errors.New("kafka: no listener or no router")
 	}
-	return &Server{
+	s := &Server{
 		opts:          o,
 		log:           o.Logger,
 		router:        o.Router,
@@ -104,7 +108,14 @@ func New(o Options) (*Server, error) {
 		stopping:      make(chan struct{}),
 		conns:         make(map[*conn]struct{}),
 		groups:        newGroups(o.Router, o.Logger, o.Groups),
-	}, nil
+	}
+	s.metrics = newMetrics(s)
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(s.metrics); err != nil {
+			return nil, fmt.Errorf("register the kafka metrics: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // Serve accepts connections until Close. It returns at once.
@@ -149,11 +160,13 @@ func (s *Server) startConn(nc net.Conn) {
 	refused := full || s.isStopping()
 	if !refused {
 		s.conns[c] = struct{}{}
+		s.metrics.accepted.Add(1)
 		s.wg.Add(1)
 	}
 	s.mu.Unlock()
 	if refused {
 		if full {
+			s.metrics.refused.Add(1)
 			s.log.Warn("kafka connection refused", "client", nc.RemoteAddr().String(), "max", s.opts.MaxConnections)
 		}
 		cancel()

@@ -87,6 +87,7 @@ func table() []api {
 		{key: kmsg.DescribeCluster, min: 0, max: 2, handle: now(describeCluster)},
 		{key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, handle: now(consumerGroupHeartbeat)},
 		{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, handle: now(consumerGroupDescribe)},
+		{key: kmsg.DescribeProducers, min: 0, max: 0, handle: now(describeProducers)},
 		{key: kmsg.ListConfigResources, min: 0, max: 1, handle: now(listConfigResources)},
 		{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, handle: now(describeTopicPartitions)},
 	}
