@@ -279,3 +279,24 @@ func TestTornTail(t *testing.T) {
 		})
 	}
 }
+
+// TestOpenMarks checks that what Open has synced counts as durable from then on.
+func TestOpenMarks(t *testing.T) {
+	fs, o, _ := smallLog(t)
+	o.Flush, o.SegmentBytes = FlushOS, 1<<20
+	l := mustOpen(t, o)
+	if err := l.Append(makeEntries(13, 5, 60, 4)); err != nil {
+		t.Fatal(err)
+	}
+	o.FS = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRand(1)})
+	l = mustOpen(t, o)
+	after := l.fs.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{})
+	b := getFile(t, after, l.active.path)
+	b[l.active.pos[len(l.active.pos)-1]+40] ^= 1
+	putFile(t, after, l.active.path, b)
+	o.FS = after
+	o.boot[0]++
+	if l, err := Open(o); !errors.Is(err, core.Corrupt) {
+		t.Fatalf("%v, %v", l, err)
+	}
+}

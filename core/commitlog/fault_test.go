@@ -105,30 +105,32 @@ func failChange(policy FlushPolicy, fault error, n int64) (happened bool, err er
 func TestDieAtEveryChange(t *testing.T) {
 	for _, policy := range []FlushPolicy{FlushSync, FlushOS} {
 		for _, percent := range []int{-1, 0, 40, 100} {
-			for n := int64(0); ; n++ {
-				finished, err := dieAt(policy, percent, n)
-				if err != nil {
-					t.Fatalf("%s, %d %% of the unsynced kept, dead after %d changes: %v", policy, percent, n, err)
-				}
-				if finished {
-					break
+			for _, size := range []int{150, 3000} { // a segment within one block, or over several
+				for n := int64(0); ; n++ {
+					finished, err := dieAt(policy, percent, size, n)
+					if err != nil {
+						t.Fatalf("%s, %d %% of the unsynced kept, entries of %d bytes, dead after %d changes: %v", policy, percent, size, n, err)
+					}
+					if finished {
+						break
+					}
 				}
 			}
 		}
 	}
 }
 
-func dieAt(policy FlushPolicy, percent int, n int64) (finished bool, err error) {
+func dieAt(policy FlushPolicy, percent, size int, n int64) (finished bool, err error) {
 	rng := newRand(uint64(n))
 	w := newWorld(rng.IntN)
-	w.o.Flush, w.o.SegmentBytes, w.o.fill = policy, headerLen+700, 512
+	w.o.Flush, w.o.SegmentBytes, w.o.fill = policy, headerLen+int64(size)*9/2, 512
 	if err := w.open(); err != nil {
 		return false, err
 	}
 	defer func() { _ = w.l.Close() }()
 	add := func(count int) func() (model, error) {
 		return func() (model, error) {
-			es := makeEntries(w.m.next(), count, 150, w.m.term)
+			es := makeEntries(w.m.next(), count, size, w.m.term)
 			after := w.m
 			after.all = append(slices.Clone(w.m.all), es...)
 			return after, w.l.Append(es)
