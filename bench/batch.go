@@ -19,10 +19,10 @@ func makeBatch(n, size int) []byte {
 	}
 	for i := range n {
 		var r []byte
-		r = append(r, 0)                            // attributes
-		r = binary.AppendVarint(r, 0)               // timestamp delta
-		r = binary.AppendVarint(r, int64(i))        // offset delta
-		r = binary.AppendVarint(r, -1)              // no key
+		r = append(r, 0)                     // attributes
+		r = binary.AppendVarint(r, 0)        // timestamp delta
+		r = binary.AppendVarint(r, int64(i)) // offset delta
+		r = binary.AppendVarint(r, -1)       // no key
 		r = binary.AppendVarint(r, int64(len(value)))
 		r = append(r, value...)
 		r = binary.AppendVarint(r, 0) // no headers

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -144,14 +143,7 @@ func fetchAll(addr, topic string, part int32) (int64, error) {
 	if err != nil || code != 0 {
 		return 0, fmt.Errorf("end of partition %d: code %d: %w", part, code, err)
 	}
-	req := kmsg.NewPtrFetchRequest()
-	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 12, 500, 1, 8<<20
-	t := kmsg.NewFetchRequestTopic()
-	t.Topic = topic
-	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.PartitionMaxBytes, p.CurrentLeaderEpoch = part, 8<<20, -1
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
+	req := fetchRequest(topic, part)
 	var resp kmsg.FetchResponse
 	var records int64
 	for at := int64(0); at < end; {
@@ -172,6 +164,31 @@ func fetchAll(addr, topic string, part int32) (int64, error) {
 		}
 	}
 	return records, nil
+}
+
+func fetchRequest(topic string, part int32) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 12, 500, 1, 8<<20
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.PartitionMaxBytes, p.CurrentLeaderEpoch = part, 8<<20, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+// fetchOnce reads the first batches of a partition.
+func fetchOnce(c *conn, topic string, part int32) error {
+	var resp kmsg.FetchResponse
+	if err := c.ask(fetchRequest(topic, part), &resp); err != nil {
+		return err
+	}
+	p := resp.Topics[0].Partitions[0]
+	if p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+		return fmt.Errorf("fetch: code %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+	}
+	return nil
 }
 
 // oneAtATime produces single small records, each after the last one's answer, and gives the
@@ -196,20 +213,4 @@ func oneAtATime(addr, topic string, n int) (p50, p99 time.Duration, err error) {
 	}
 	slices.Sort(took)
 	return took[n/2], took[n*99/100], nil
-}
-
-// each runs f side by side for 0..n-1 and gives the first error.
-func each(n int, f func(int) error) error {
-	var wg sync.WaitGroup
-	errs := make(chan error, n)
-	for i := range n {
-		wg.Go(func() { errs <- f(i) })
-	}
-	wg.Wait()
-	for range n {
-		if err := <-errs; err != nil {
-			return err
-		}
-	}
-	return nil
 }
