@@ -29,6 +29,7 @@ func start(cmd *exec.Cmd, logFile string) (*Process, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // nothing outlives us
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", cmd.Path, err), log.Close())
 	}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts the Kafka clients that are tested into .cache/kafka under the repository's root, each at
-# the version that its lock file names. Does nothing that is done already.
+# the version that its lock file names. Does nothing that is done already. `install.sh tools` does
+# only Kafka's own tools and broker.
 set -euo pipefail
 cd "$(dirname "$0")"
 cache=$(realpath ../..)/.cache/kafka
@@ -14,13 +15,8 @@ need() {
   if [ -z "${updated:-}" ]; then apt-get update -qq; updated=1; fi
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
-need kcat kcat
 need javac openjdk-17-jdk-headless
 need mvn maven
-need node nodejs
-need npm npm
-python3 -c 'import ensurepip' 2>/dev/null || need no-such-command python3-venv
-
 # fresh STAMP FILE…: whether the step behind STAMP was done with just these files.
 fresh() {
   local stamp=$1
@@ -44,6 +40,12 @@ fresh tools tools/pom.xml || {
   jars tools/pom.xml 4.3.1 "$cache/tools"
   stamp tools tools/pom.xml
 }
+
+[ "${1:-}" = tools ] && exit
+need kcat kcat
+need node nodejs
+need npm npm
+python3 -c 'import ensurepip' 2>/dev/null || need no-such-command python3-venv
 
 for version in 4.3.1 3.9.2; do
   sources=(clients/java/pom.xml clients/java/src/main/java/*.java)

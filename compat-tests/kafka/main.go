@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"polylog/compat/harness"
@@ -33,7 +34,7 @@ func main() {
 	flag.BoolVar(&o.verbose, "v", false, "tell each outcome's time as it comes")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	failed, err := run(ctx, o)
 	stop()
 	if err != nil {
