@@ -217,14 +217,22 @@ func (b *bench) replay(ctx context.Context, c contender, s *harness.Broker) erro
 	if err := createTopic(ctx, s.Addr, "kib", partitions); err != nil {
 		return err
 	}
-	err := b.measure(produceRow("replay 1 KiB", c.class), c, s, func() (result, error) {
-		return replayProduce(s.Addr, "kib", 1024, b.replayBytes)
+	var sent result
+	err := b.measure(produceRow("replay 1 KiB", c.class), c, s, func() (r result, err error) {
+		sent, err = replayProduce(s.Addr, "kib", 1024, b.replayBytes)
+		return sent, err
 	})
 	if err != nil {
 		return err
 	}
 	if c.class == "os" {
-		err := b.measure(rowCatchUp, c, s, func() (result, error) { return catchUp(s.Addr, "kib", 1024) })
+		err := b.measure(rowCatchUp, c, s, func() (result, error) {
+			r, err := catchUp(s.Addr, "kib", 1024)
+			if err == nil && r.records != sent.records {
+				err = fmt.Errorf("%d records came back of %d", r.records, sent.records)
+			}
+			return r, err
+		})
 		if err != nil {
 			return err
 		}

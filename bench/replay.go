@@ -199,17 +199,26 @@ func oneAtATime(addr, topic string, n int) (p50, p99 time.Duration, err error) {
 		return 0, 0, err
 	}
 	defer c.Close()
-	f := frame(produceRequest(topic, 0, makeBatch(1, 100)))
+	req := produceRequest(topic, 0, makeBatch(1, 100))
+	f := frame(req)
 	took := make([]time.Duration, 0, n)
-	for range n {
+	for i := range n {
 		begin := time.Now()
 		if _, err := c.Write(f); err != nil {
 			return 0, 0, err
 		}
-		if _, err := c.next(); err != nil {
+		answer, err := c.next()
+		if err != nil {
 			return 0, 0, err
 		}
 		took = append(took, time.Since(begin))
+		var resp kmsg.ProduceResponse
+		if err := body(req, &resp, answer); err != nil {
+			return 0, 0, err
+		}
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != int64(i) {
+			return 0, 0, fmt.Errorf("record %d: code %d, offset %d", i, p.ErrorCode, p.BaseOffset)
+		}
 	}
 	slices.Sort(took)
 	return took[n/2], took[n*99/100], nil
