@@ -92,25 +92,53 @@ func (w *world) settle(after model, synced core.LogIndex, machine bool) error {
 	if machine {
 		least = min(synced+1, before.next())
 	}
+	reset := after.origin != before.origin
+	truncated := !reset && after.next() < before.next()
 	switch {
-	case after.origin != before.origin && next == after.origin && w.l.First() == 0:
-		w.m = after // the reset happened
-	case len(after.all) >= len(before.all) && next >= least && next <= after.next(),
-		len(after.all) < len(before.all) && next == after.next(),
-		len(after.all) < len(before.all) && next >= least && next <= before.next(),
-		len(after.all) < len(before.all) && machine && next <= after.next() && next > synced:
-		w.m = before
-		if next > before.next() {
-			w.m = after
-		}
+	case reset && next == after.origin && w.l.First() == 0:
+		w.m = after
+	case !reset && next > before.next() && next <= after.next():
+		w.m = after // some of an append's entries at least
 		w.m.all = w.m.all[:next-w.m.origin]
-		w.m.trim = after.trim
-		if after.origin != before.origin {
-			w.m.trim = before.trim
+	case next >= least && next <= before.next(),
+		truncated && next == after.next(),
+		truncated && machine && next > synced && next < after.next():
+		w.m.all = w.m.all[:next-w.m.origin]
+		if !reset {
+			w.m.trim = after.trim
 		}
 	default:
 		return fmt.Errorf("next is %d: was %d, synced up to %d, would be %d", next, before.next(), synced, after.next())
 	}
 	w.m.term = max(before.term, after.term) + 1
 	return w.m.diff(w.l)
+}
+
+// TestIntentStaysGone lets the process die when it has removed an intent but not yet
+// synced the directory, and much later the machine: the intent must not come back.
+func TestIntentStaysGone(t *testing.T) {
+	mem := vfs.NewMem()
+	gone := false
+	o := Options{Dir: "log", FS: vfs.WithHook(mem, func(op vfs.Op, path string) error {
+		gone = gone || op == vfs.OpRemove && path == "log/"+intentName
+		if gone && op != vfs.OpRemove {
+			return errDead
+		}
+		return nil
+	})}
+	l := mustOpen(t, o)
+	if err := l.Append(makeEntries(1, 9, 10, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.TruncateTail(5); !errors.Is(err, errDead) {
+		t.Fatal(err)
+	}
+	o.FS = mem
+	l = mustOpen(t, o)
+	es := makeEntries(5, 9, 10, 2)
+	if err := l.Append(es); err != nil {
+		t.Fatal(err)
+	}
+	o.FS = mem.CrashClone(vfs.CrashCloneCfg{})
+	checkEntries(t, mustOpen(t, o), es)
 }

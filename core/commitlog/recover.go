@@ -67,6 +67,11 @@ func (l *Log) open() error {
 	if err := l.resumeIntent(); err != nil {
 		return err
 	}
+	// What is seen from here on must stay so: an intent whose removal was not synced
+	// would come back at a later crash and drop entries that were appended since.
+	if err := vfs.SyncDir(l.fs, l.dir); err != nil {
+		return err
+	}
 	torn, err := l.load()
 	if err == nil && torn != 0 {
 		// The crash tore the segment before the last one, or left the last one
