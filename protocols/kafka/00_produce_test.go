@@ -116,7 +116,7 @@ func TestProduceRefused(t *testing.T) {
 	f := start(t, nil)
 	topic := f.topic("t", 1, nil)
 	c := f.dial()
-	for version := int16(0); version < produceMin; version++ {
+	for version := range int16(produceMin) {
 		req := produceOne(version, topic, 0, batch(t, 0, 1, "x"))
 		if got := ask[*kmsg.ProduceResponse](c, req).Topics[0].Partitions[0].ErrorCode; got != codeUnsupportedVersion {
 			t.Errorf("version %d: code %d, want %d", version, got, codeUnsupportedVersion)

@@ -75,9 +75,7 @@ func fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) {
 		return
 	}
 	f.maxBytes = min(int(max(req.MaxBytes, 0)), c.srv.router.BrokerConfig().FetchMaxBytes)
-	for i := range f.parts {
-		f.resolve(&f.parts[i])
-	}
+	f.resolve()
 	if f.look() || req.MaxWaitMillis <= 0 {
 		f.answer()
 		return
@@ -101,43 +99,79 @@ func (f *fetching) wait(ctx context.Context) {
 	timer := time.NewTimer(time.Duration(f.req.MaxWaitMillis) * time.Millisecond)
 	defer timer.Stop()
 	for !f.look() { // the first look catches what came before Watch
+		seen := f.held
 		f.forget()
-		select {
-		case <-wake:
-			continue
-		case <-timer.C:
-		case <-f.call.srv.stopping:
-		case <-ctx.Done():
-			f.call.drop()
-			return
+		if seen > busyLook {
+			// Much is there, yet not enough: do not read it again for each record
+			// that comes.
+			pause := time.NewTimer(busyPause)
+			more := sleep(ctx, f, pause.C, timer.C)
+			pause.Stop()
+			if !more {
+				break
+			}
 		}
-		f.look()
-		break
+		if !sleep(ctx, f, wake, timer.C) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		f.forget()
+		f.call.drop()
+		return
 	}
 	f.answer()
 }
 
-// resolve finds a part's queue, or the code for there being none.
-func (f *fetching) resolve(p *fetchPart) {
+const (
+	busyLook  = 256 << 10 // bytes
+	busyPause = 10 * time.Millisecond
+)
+
+// sleep waits for wake. When something else ends the wait for good, it takes the last
+// look and returns false.
+func sleep[T any](ctx context.Context, f *fetching, wake <-chan T, expired <-chan time.Time) bool {
+	select {
+	case <-wake:
+		return true
+	case <-expired:
+	case <-f.call.srv.stopping:
+	case <-ctx.Done():
+		return false
+	}
+	f.look()
+	return false
+}
+
+// resolve finds the parts' queues, or the codes for there being none. Parts of one topic
+// mostly follow each other: it is looked up once for all of them.
+func (f *fetching) resolve() {
 	c := f.call
-	t, code := c.topic(p.topic, p.id, c.version >= fetchTopicID)
-	if t == nil {
+	leads, term := c.srv.router.IsLeader(), int32(c.srv.router.Term())
+	var topic *router.Topic
+	var code int16
+	for i := range f.parts {
+		p := &f.parts[i]
+		if i == 0 || p.topic != f.parts[i-1].topic || p.id != f.parts[i-1].id {
+			topic, code = c.topic(p.topic, p.id, c.version >= fetchTopicID)
+			if topic != nil && c.may(router.OpRead, topic.Name) != nil {
+				topic, code = nil, codeTopicAuthorizationFailed
+			}
+		}
 		p.code = code
-		return
-	}
-	if c.may(router.OpRead, t.Name) != nil {
-		p.code = codeTopicAuthorizationFailed
-		return
-	}
-	q, ok := t.Queue(p.partition)
-	switch {
-	case !ok:
-		p.code = codeUnknownTopicOrPartition
-	case !c.srv.router.IsLeader():
-		p.code = codeNotLeaderOrFollower
-	default:
-		p.queue = q
-		p.code = leaderEpochCode(p.epoch, int32(c.srv.router.Term()))
+		if topic == nil {
+			continue
+		}
+		var ok bool
+		p.queue, ok = topic.Queue(p.partition)
+		switch {
+		case !ok:
+			p.code = codeUnknownTopicOrPartition
+		case !leads:
+			p.code = codeNotLeaderOrFollower
+		default:
+			p.code = leaderEpochCode(p.epoch, term)
+		}
 	}
 }
 

@@ -38,6 +38,20 @@ func TestLongPoll(t *testing.T) {
 		t.Fatalf("%q", vs)
 	}
 
+	// Much is there, yet less than what is asked for.
+	large := f.topic("large", 1, map[string]string{"max.message.bytes": "2000000"})
+	half := batch(t, 0, 1, string(make([]byte, 2*busyLook)))
+	producer.produced(9, large, 0, half)
+	greedy := fetchOne(fetchMax, large, 0, 0)
+	greedy.Topics[0].Partitions[0].PartitionMaxBytes = 10 << 20
+	greedy.MinBytes, greedy.MaxWaitMillis = int32(2*len(half)), 3_600_000
+	consumer.send(greedy)
+	waitFor(t, func() bool { return f.pending() == 1 })
+	producer.produced(9, large, 0, half)
+	if resp := answer[*kmsg.FetchResponse](consumer, greedy); len(resp.Topics[0].Partitions[0].RecordBatches) != 2*len(half) {
+		t.Fatalf("%d bytes", len(resp.Topics[0].Partitions[0].RecordBatches))
+	}
+
 	// min_bytes counts over all partitions of the request.
 	one := len(batch(t, 0, 1, "xxxx"))
 	req.Topics[0].Partitions[0].FetchOffset = 1

@@ -49,7 +49,7 @@ func TestBadFrames(t *testing.T) {
 		{"body cut off", head(11, 3, 9, 0xff, 0xff, 0)},
 		{"array longer than the frame", head(15, 3, 1, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0)},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.name, func(*testing.T) {
 			c := f.dial()
 			c.write(tc.sent)
 			c.closed()

@@ -32,7 +32,7 @@ type Options struct {
 	Groups     group.Config          // limits and times of consumer groups; Logger is set
 
 	MaxConnections       int           // default 10,000
-	IdleTimeout          time.Duration // connections.max.idle.ms, default 10 min
+	IdleTimeout          time.Duration // connections.max.idle.ms, default 10 min; below 0: never
 	FrameTimeout         time.Duration // for a frame to arrive, on top of 64 KiB/s; default 30 s
 	WriteTimeout         time.Duration // for each MiB of a response, default 30 s
 	MaxRequestBytes      int           // socket.request.max.bytes, default 100 MiB
@@ -56,6 +56,9 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.FetchMemory, 256<<20)
 	setDefault(&o.Namespace, core.DefaultNamespace)
 	o.RequestMemory = max(o.RequestMemory, int64(o.MaxRequestBytes))
+	if o.IdleTimeout < 0 { // Kafka's way to say never
+		o.IdleTimeout = forever
+	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -63,6 +66,8 @@ func (o *Options) ensureDefaults() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
+
+const forever = 100 * 365 * 24 * time.Hour
 
 func setDefault[T comparable](v *T, d T) {
 	var zero T
