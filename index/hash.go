@@ -54,7 +54,7 @@ func (h *hasher) number(vs ...uint64) {
 }
 
 func (h *hasher) runs(sn *Snapshot, q core.QueueID) error {
-	v, err := sn.view(q, withRuns)
+	v, err := sn.runsView(q)
 	if err != nil {
 		return err
 	}

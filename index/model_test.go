@@ -198,6 +198,22 @@ func (m *model) equalQueue(t fataler, what string, r Reader, q core.QueueID) {
 	}
 }
 
+// equalQueues compares the list of queues.
+func (m *model) equalQueues(t fataler, sn *Snapshot) {
+	t.Helper()
+	var got []core.QueueID
+	err := sn.Queues(func(q core.QueueID, h Head) bool {
+		got = append(got, q)
+		if h != m.queues[q].head() {
+			t.Fatalf("queue %d listed with %+v, want %+v", q, h, m.queues[q].head())
+		}
+		return true
+	})
+	if want := slices.Sorted(maps.Keys(m.queues)); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("queues %v, %v, want %v", got, err, want)
+	}
+}
+
 var equateEmpty = cmp.Transformer("empty", func(rs []core.Run) []core.Run {
 	return append([]core.Run{}, rs...)
 })
@@ -312,7 +328,7 @@ func (x *machine) op(t *rapid.T, m *model, tx *Tx) {
 		}
 		check("create", want, tx.CreateQueue(q))
 	case "drop":
-		if rapid.IntRange(0, 2).Draw(t, "really") == 0 {
+		if rapid.IntRange(0, 2).Draw(t, "really") > 0 {
 			delete(m.queues, q)
 			check("drop", missing, tx.DropQueue(q))
 		}
@@ -370,6 +386,7 @@ func (x *machine) check(t *rapid.T) {
 	x.m.equal(t, "latest", x.s)
 	if x.snap != nil {
 		x.snapM.equal(t, "snapshot", x.snap)
+		x.snapM.equalQueues(t, x.snap)
 	}
 	if got := x.s.Applied(); got != x.m.applied {
 		t.Fatalf("applied %d, want %d", got, x.m.applied)
@@ -388,31 +405,41 @@ func (x *machine) check(t *rapid.T) {
 	}
 }
 
+func (x *machine) freeze(t *rapid.T) {
+	c, err := x.s.Freeze()
+	if x.ckpt != nil {
+		if core.KindOf(err) != core.Conflict {
+			t.Fatalf("second freeze: %v", err)
+		}
+		return
+	}
+	if err != nil || c.Applied() != x.m.applied {
+		t.Fatalf("freeze: %v", err)
+	}
+	x.ckpt, x.frozen = c, x.m.clone()
+}
+
+func (x *machine) write(t *rapid.T) {
+	if x.ckpt == nil {
+		return
+	}
+	if err := x.ckpt.Write(); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	x.durable, x.ckpt = x.frozen, nil
+}
+
 func (x *machine) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"update":  x.update,
 		"update2": x.update,
-		"freeze": func(t *rapid.T) {
-			c, err := x.s.Freeze()
-			if x.ckpt != nil {
-				if core.KindOf(err) != core.Conflict {
-					t.Fatalf("second freeze: %v", err)
-				}
-				return
-			}
-			if err != nil || c.Applied() != x.m.applied {
-				t.Fatalf("freeze: %v", err)
-			}
-			x.ckpt, x.frozen = c, x.m.clone()
-		},
-		"write": func(t *rapid.T) {
-			if x.ckpt == nil {
-				return
-			}
-			if err := x.ckpt.Write(); err != nil {
-				t.Fatalf("write: %v", err)
-			}
-			x.durable, x.ckpt = x.frozen, nil
+		"update3": x.update,
+		"freeze":  x.freeze,
+		"write":   x.write,
+		"checkpoint": func(t *rapid.T) {
+			x.write(t)
+			x.freeze(t)
+			x.write(t)
 		},
 		"snapshot": func(t *rapid.T) {
 			x.closeSnapshot()

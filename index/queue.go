@@ -123,7 +123,7 @@ func (tx *Tx) findMaxTime(q core.QueueID, h *headRecord) error {
 
 // eachRun calls fn for the live runs of q from the one that contains from on.
 func (tx *Tx) eachRun(q core.QueueID, from core.Offset, fn func(core.Run) bool) error {
-	v, err := tx.view(q, withRuns)
+	v, err := tx.runsView(q)
 	if err != nil {
 		return tx.fail(err)
 	}

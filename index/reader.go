@@ -126,14 +126,14 @@ const (
 	withRuns want = true
 )
 
-// view captures q. The error is of kind NotFound when there is no such queue. The
-// caller releases the view unless there is an error.
-func (r *reader) view(q core.QueueID, w want) (v queueView, err error) {
+// view captures q; ok is false when there is no such queue. The caller releases the
+// view if it is ok.
+func (r *reader) view(q core.QueueID, w want) (v queueView, ok bool, err error) {
 	s := r.s
 	s.mu.RLock()
 	if s.closed {
 		s.mu.RUnlock()
-		return v, errClosed
+		return v, false, errClosed
 	}
 	frozen, b := r.l.lower()
 	st := r.l.top(q)
@@ -155,33 +155,29 @@ func (r *reader) view(q core.QueueID, w want) (v queueView, err error) {
 	}
 	s.mu.RUnlock()
 
-	switch kind {
-	case dropped:
-		return v, notFound(q)
-	case live:
-		return v, nil
-	case absent:
+	if kind != absent {
+		return v, kind == live, nil
 	}
 	h, ok, err := v.base.head(q)
-	if err == nil && !ok {
-		err = notFound(q)
-	}
 	v.headRecord, v.baseEnd = h, h.End
-	if err != nil || w == headOnly || v.first == v.baseEnd {
+	if !ok || w == headOnly || v.first == v.baseEnd {
 		v.release()
 		v.base = nil
+	}
+	return v, ok, err
+}
+
+// runsView is a view with runs of a queue that must exist.
+func (r *reader) runsView(q core.QueueID) (queueView, error) {
+	v, ok, err := r.view(q, withRuns)
+	if err == nil && !ok {
+		err = notFound(q)
 	}
 	return v, err
 }
 
 // Queue implements Reader.
 func (r *reader) Queue(q core.QueueID) (h Head, ok bool, err error) {
-	v, err := r.view(q, headOnly)
-	if core.KindOf(err) == core.NotFound {
-		return Head{}, false, nil
-	}
-	if err != nil {
-		return Head{}, false, err
-	}
-	return v.Head, true, nil
+	v, ok, err := r.view(q, headOnly)
+	return v.Head, ok, err
 }

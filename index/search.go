@@ -11,7 +11,7 @@ import (
 
 // Runs implements Reader.
 func (r *reader) Runs(q core.QueueID, from core.Offset, limit int, dst []core.Run) ([]core.Run, error) {
-	v, err := r.view(q, withRuns)
+	v, err := r.runsView(q)
 	if err != nil {
 		return dst, err
 	}
@@ -54,7 +54,7 @@ func after(runs []core.Run, off core.Offset) []core.Run {
 
 // RunByTime implements Reader.
 func (r *reader) RunByTime(q core.QueueID, ms int64) (run core.Run, ok bool, err error) {
-	v, err := r.view(q, withRuns)
+	v, err := r.runsView(q)
 	if err != nil {
 		return run, false, err
 	}
@@ -84,7 +84,7 @@ func (r *reader) RunByTime(q core.QueueID, ms int64) (run core.Run, ok bool, err
 
 // RunByIndex implements Reader. Log indexes never fall along a queue.
 func (r *reader) RunByIndex(q core.QueueID, i core.LogIndex) (run core.Run, ok bool, err error) {
-	v, err := r.view(q, withRuns)
+	v, err := r.runsView(q)
 	if err != nil {
 		return run, false, err
 	}

@@ -166,15 +166,11 @@ func (tx *Tx) stage(q core.QueueID) (*queueState, error) {
 // loadLower makes st the state of q on top of the layers below the active overlay.
 func (tx *Tx) loadLower(q core.QueueID, st *queueState) error {
 	*st = queueState{}
-	v, err := tx.view(q, headOnly)
-	if core.KindOf(err) == core.NotFound {
-		return nil
+	v, ok, err := tx.view(q, headOnly)
+	if ok {
+		st.onTopOf(v.headRecord)
 	}
-	if err != nil {
-		return tx.fail(err)
-	}
-	st.onTopOf(v.headRecord)
-	return nil
+	return tx.fail(err)
 }
 
 // fail makes Update fail, also when the caller ignores err.
