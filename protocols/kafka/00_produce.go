@@ -112,6 +112,9 @@ func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.Prod
 // refuse records a partition's failure.
 func (p *producing) refuse(part *kmsg.ProduceResponseTopicPartition, err error) {
 	part.ErrorCode, part.ErrorMessage = produceCode(err), message(err)
+	if part.ErrorCode == codeUnknownTopicOrPartition { // deleted meanwhile
+		part.ErrorCode = p.call.unknownTopic(produceTopicID)
+	}
 	if bad, ok := errors.AsType[*recordError](err); ok {
 		for _, at := range bad.records {
 			part.ErrorRecords = append(part.ErrorRecords, kmsg.ProduceResponseTopicPartitionErrorRecord{

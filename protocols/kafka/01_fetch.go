@@ -214,7 +214,7 @@ func (f *fetching) read(p *fetchPart, budget int, first bool) {
 		AtLeastOne: first && !a.diverging,
 	}, &f.batches)
 	if err != nil {
-		a.code = fetchCode(err)
+		a.code = f.errorCode(err)
 		return
 	}
 	a.high, a.stable, a.from = int64(head.End), int64(head.Stable), int64(head.Start)
@@ -232,8 +232,10 @@ func (f *fetching) read(p *fetchPart, budget int, first bool) {
 	}
 }
 
-func fetchCode(err error) int16 {
+func (f *fetching) errorCode(err error) int16 {
 	switch core.KindOf(err) {
+	case core.NotFound: // deleted meanwhile
+		return f.call.unknownTopic(fetchTopicID)
 	case core.Corrupt:
 		return codeStorageError // retriable, unlike what a client makes of its own CRC check
 	default:

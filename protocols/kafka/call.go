@@ -71,6 +71,15 @@ func (c *call) park() {
 	c.srv.requestBytes.Release(held)
 }
 
+// unknownTopic is the code for a topic that is gone, in an API that names topics by id
+// from a version on.
+func (c *call) unknownTopic(byID int16) int16 {
+	if c.version >= byID {
+		return codeUnknownTopicID
+	}
+	return codeUnknownTopicOrPartition
+}
+
 // background runs fn, which takes over the duty to answer, on its own goroutine. The
 // connection waits for it when it closes, having cancelled ctx.
 func (c *call) background(ctx context.Context, fn func(ctx context.Context)) {

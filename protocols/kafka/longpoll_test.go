@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/router"
 )
 
 // TestLongPoll holds nisshi#668: a fetch of an empty partition waits, but no longer than
@@ -89,6 +91,18 @@ func TestLongPollEnds(t *testing.T) {
 	unknown.MinBytes, unknown.MaxWaitMillis = 1, 3_600_000
 	if got := c.fetched(unknown); got.ErrorCode != codeUnknownTopicOrPartition {
 		t.Fatalf("code %d", got.ErrorCode)
+	}
+
+	doomed := f.topic("doomed", 1, nil)
+	wait := fetchOne(fetchMax, doomed, 0, 0)
+	wait.MinBytes, wait.MaxWaitMillis = 1, 3_600_000
+	c.send(wait)
+	waitFor(t, func() bool { return f.pending() == 1 })
+	if err := f.router.DeleteTopic(t.Context(), router.Principal{}, doomed.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := answer[*kmsg.FetchResponse](c, wait); got.Topics[0].Partitions[0].ErrorCode != codeUnknownTopicID {
+		t.Fatalf("code %d for a topic that was deleted", got.Topics[0].Partitions[0].ErrorCode)
 	}
 
 	c.send(req)

@@ -18,7 +18,7 @@ func (c *conn) read(ctx context.Context) error {
 			return err
 		}
 		// From here on the client must keep the bytes coming.
-		if err := c.setReadDeadline(frameLengthLen+n, c.srv.opts.FrameTimeout+time.Duration(n)*time.Second/minFrameRate); err != nil {
+		if err := c.setReadDeadline(frameLengthLen+frameHeadLen, c.srv.opts.FrameTimeout); err != nil {
 			return err
 		}
 		head, err := peekFrameHead(c.br)
@@ -31,6 +31,10 @@ func (c *conn) read(ctx context.Context) error {
 		}
 		cl := &call{session: &c.session, frameHead: head, budget: min(a.weight(n), c.srv.opts.RequestMemory)}
 		if err := c.srv.requestBytes.Acquire(ctx, cl.budget); err != nil {
+			return err
+		}
+		if err := c.setReadDeadline(frameLengthLen+n, c.srv.opts.FrameTimeout+time.Duration(n)*time.Second/minFrameRate); err != nil {
+			cl.end()
 			return err
 		}
 		if cl.frame, err = readFrame(c.br, n); err != nil {
