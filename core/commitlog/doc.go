@@ -18,7 +18,7 @@
 //     the disk holds, so every later change is refused; the process has to end.
 //   - Open cuts off what a crash left half written, and nothing else. Damage to
 //     entries that once were durable is an error of kind Corrupt that names file,
-//     offset and index. See recover.go for how the two are told apart.
+//     offset and index. See judge.go for how the two are told apart.
 //   - TruncateTail and Reset are all or nothing: an intent is made durable first and
 //     Open completes it.
 //

@@ -24,7 +24,7 @@ import (
 //	+--------------+---------------------+---------+----
 //	 4096  first frame
 //
-// The mark is recovery's evidence, see recover.go. It is zeroed when the segment is
+// The mark is recovery's evidence, see judge.go. It is zeroed when the segment is
 // sealed, so that sealed segments are equal on every replica. It has a sector of its
 // own: it is overwritten in place.
 const (

@@ -15,6 +15,12 @@ import (
 // scanWindow is how much of a file is read at a time, in bytes.
 const scanWindow = 1 << 20
 
+// Flaws with which a log ends that nothing is wrong with.
+const (
+	flawEnd   = "the file ends"
+	flawZeros = "zeros"
+)
+
 // scanner walks over the frames of a segment and checks every byte.
 type scanner struct {
 	file vfs.File
@@ -74,13 +80,13 @@ func (s *scanner) frame() (h frameHeader, flaw string, err error) {
 		return h, "", err
 	}
 	if len(b) < frameHeaderLen {
-		return h, "the file ends", nil
+		return h, flawEnd, nil
 	}
 	h, ok := parseFrameHeader(b, s.seed)
 	sum := crc32.Update(s.sum, castagnoli, b)
 	switch {
 	case !ok && isZero(b):
-		return h, "zeros", nil
+		return h, flawZeros, nil
 	case !ok:
 		return h, "the frame's header fails its checksum", nil
 	case h.index != s.next:
