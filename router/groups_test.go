@@ -74,6 +74,21 @@ func TestExpiry(t *testing.T) {
 	if gs, _ := r.Groups(); len(gs) != 1 || gs[0].Name != "busy" {
 		t.Errorf("a week later: %+v", gs)
 	}
+	// A new leader knows no members yet.
+	r.OnGroupActive(func(string) bool { return false })
+	if err := r.Expire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if o, ok, err := r.FetchOffset("busy", q); !ok || o.Offset != 1 || err != nil {
+		t.Errorf("under a new leader: %+v, %v, %v", o, ok, err)
+	}
+	clock.Advance(7 * 24 * time.Hour)
+	if err := r.Expire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if gs, _ := r.Groups(); len(gs) != 0 {
+		t.Errorf("a week after its members left: %+v", gs)
+	}
 }
 
 func TestRetention(t *testing.T) {

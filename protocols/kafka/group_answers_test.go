@@ -363,7 +363,7 @@ func TestOffsetsOnly(t *testing.T) {
 // and brings an assignment. Each is a connection, as with real clients; a third member
 // whose client vanishes in the middle of a JoinGroup stays a member.
 func TestFollowerSyncsFirst(t *testing.T) {
-	f := start(t, func(o *Options) { o.Groups = group.Config{InitialDelay: 200 * time.Millisecond} })
+	f := start(t, func(o *Options) { o.Groups = group.Config{InitialDelay: time.Minute} })
 	f.topic("t", 1, nil)
 	a, b := f.dial(), f.dial()
 	a.send(joinOne(3, "g", ""))
@@ -372,6 +372,7 @@ func TestFollowerSyncsFirst(t *testing.T) {
 	gone.send(joinOne(3, "g", ""))
 	f.waitFor(3)
 	_ = gone.nc.Close()
+	f.server.groups.tick(time.Now().Add(time.Minute)) // the delay is over
 	ja, jb := answer[*kmsg.JoinGroupResponse](a, joinOne(3, "", "")), answer[*kmsg.JoinGroupResponse](b, joinOne(3, "", ""))
 	leader, follower := a, b
 	if jb.LeaderID == jb.MemberID {

@@ -2,7 +2,7 @@ package group
 
 import (
 	"crypto/rand"
-	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -32,7 +32,7 @@ type Config struct {
 	MaxMemberBytes int
 	// MaxBytes bounds what all groups keep of their members: 256 MiB when 0.
 	MaxBytes int64
-	// NewID makes the unique part of a member id: 128 random bits in hex when nil.
+	// NewID makes the unique part of a member id: a random UUID when nil.
 	NewID func() string
 	// Logger receives one line a rebalance: none when nil.
 	Logger *slog.Logger
@@ -70,5 +70,6 @@ func setDefault[T comparable](v *T, d T) {
 func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it would end the program
-	return hex.EncodeToString(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // RFC 9562: version 4, variant 10
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
