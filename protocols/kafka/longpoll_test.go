@@ -124,7 +124,11 @@ func (f *fixture) pending() (n int) {
 	defer f.server.mu.Unlock()
 	for c := range f.server.conns {
 		c.mu.Lock()
-		n += len(c.pending)
+		for _, cl := range c.pending {
+			if !cl.done {
+				n++
+			}
+		}
 		c.mu.Unlock()
 	}
 	return n
