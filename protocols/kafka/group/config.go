@@ -69,7 +69,7 @@ func setDefault[T comparable](v *T, d T) {
 
 func randomID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it would end the program
+	_, _ = rand.Read(b[:])                      // never fails: it would end the program
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // RFC 9562: version 4, variant 10
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
