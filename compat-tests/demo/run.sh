@@ -26,7 +26,7 @@ pids=()
 finish() {
   code=$?
   exec 3>&- || true
-  for p in "${pids[@]}"; do kill -9 "$p" 2>/dev/null || true; done
+  for p in "${pids[@]}"; do { kill -9 "$p" && wait "$p"; } 2>/dev/null || true; done
   [ $code -eq 0 ] && rm -rf "$work" || echo "outputs: $work"
 }
 trap finish EXIT
@@ -63,15 +63,16 @@ X
   "${server[@]}" kafka.tools.StorageTool format -t cG9seWxvZy1vcmFjbGUtMQ -c "$work/server.properties" >"$work/broker.out"
 fi
 
+# The broker must not hold the producer's input, fd 3, open.
 start_broker() {
   if [ "$target" = apache ]; then
-    "${server[@]}" kafka.Kafka "$work/server.properties" >>"$work/broker.out" 2>&1 &
+    "${server[@]}" kafka.Kafka "$work/server.properties" >>"$work/broker.out" 2>&1 3>&- &
     broker=$!
     until (exec 4<>"/dev/tcp/${addr/://}") 2>/dev/null; do sleep 0.2; done
   else
     rm -f "$work/addresses"
     "$root/bin/polylog" serve --data-dir "$work/data" --kafka-listen "${addr:-127.0.0.1:0}" --http-listen 127.0.0.1:0 \
-      --addr-file "$work/addresses" >>"$work/broker.out" 2>&1 &
+      --addr-file "$work/addresses" >>"$work/broker.out" 2>&1 3>&- &
     broker=$!
     until [ -s "$work/addresses" ]; do
       kill -0 "$broker" || { cat "$work/broker.out"; exit 1; }
@@ -82,6 +83,7 @@ start_broker() {
   pids+=("$broker")
 }
 
+# In the background a tool is started without this, so that $! is the JVM's.
 tool() { "${jvm[@]}" "org.apache.kafka.tools.$@"; }
 
 start_broker
@@ -98,14 +100,14 @@ X
 "${jvm[@]}" org.apache.kafka.streams.examples.wordcount.WordCountDemo "$work/streams.properties" >"$work/streams.out" 2>&1 &
 streams=$!
 pids+=($streams)
-tool consumer.ConsoleConsumer --bootstrap-server "$addr" --topic streams-wordcount-output --from-beginning --group demo-counts \
+"${jvm[@]}" org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "$addr" --topic streams-wordcount-output --from-beginning --group demo-counts \
   --formatter-property print.key=true --formatter-property key.separator=' ' \
   --formatter-property key.deserializer=org.apache.kafka.common.serialization.StringDeserializer \
   --formatter-property value.deserializer=org.apache.kafka.common.serialization.LongDeserializer >"$work/counts" 2>"$work/consumer.out" &
 consumer=$!
 pids+=($consumer)
 mkfifo "$work/lines"
-tool ConsoleProducer --bootstrap-server "$addr" --topic streams-plaintext-input <"$work/lines" >"$work/producer.out" 2>&1 &
+"${jvm[@]}" org.apache.kafka.tools.ConsoleProducer --bootstrap-server "$addr" --topic streams-plaintext-input <"$work/lines" >"$work/producer.out" 2>&1 &
 producer=$!
 pids+=($producer)
 exec 3>"$work/lines"
@@ -175,7 +177,7 @@ sleep 1 # anything that was counted twice would come now
 awk 'NF==2 {c[$1]=$2} END {for (w in c) print c[w], w}' "$work/counts" | LC_ALL=C sort -k2 >"$work/streamed"
 words <"$text" | LC_ALL=C sort | uniq -c | awk '{print $1, $2}' | LC_ALL=C sort -k2 >"$work/plain"
 echo
-LC_ALL=C sort -rn "$work/streamed" | head -n 8
+LC_ALL=C sort -rn "$work/streamed" | sed -n 1,8p
 echo
 if ! diff "$work/plain" "$work/streamed" >"$work/diff"; then
   say "counts differ (< plain, > streamed):"
