@@ -103,6 +103,39 @@ func readOne(t *testing.T, l *Log, i int, stable core.LogIndex, buf []byte) {
 	}
 }
 
+// TestReadDuringSync reads while a sync hangs: earlier entries are there, the one
+// that waits for the disk is not.
+func TestReadDuringSync(t *testing.T) {
+	for _, cache := range []int64{-1, 1 << 20} {
+		hanging, release := make(chan struct{}), make(chan struct{})
+		var hang atomic.Bool
+		l := mustOpen(t, Options{Dir: "log", CacheBytes: cache, FS: vfs.WithHook(vfs.NewMem(), func(op vfs.Op, _ string) error {
+			if op == vfs.OpSync && hang.CompareAndSwap(true, false) {
+				close(hanging)
+				<-release
+			}
+			return nil
+		})})
+		es := makeEntries(1, 4, 100, 1)
+		if err := l.Append(es[:3]); err != nil {
+			t.Fatal(err)
+		}
+		hang.Store(true)
+		appended := make(chan error)
+		go func() { appended <- l.Append(es[3:]) }()
+		<-hanging
+		checkEntries(t, l, es[:3])
+		if _, _, err := l.ReadAt(4, 0, 1, nil); !errors.Is(err, core.NotFound) || l.Last() != 3 {
+			t.Errorf("an entry that is not on the disk is visible: %v", err)
+		}
+		close(release)
+		if err := <-appended; err != nil {
+			t.Fatal(err)
+		}
+		checkEntries(t, l, es)
+	}
+}
+
 // TestIdenticalFiles checks that sealed segments are the same bytes whatever the
 // history: how entries were grouped, the policy, a truncation, a recycled file.
 func TestIdenticalFiles(t *testing.T) {
