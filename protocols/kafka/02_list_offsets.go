@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"polylog/core"
 	"polylog/router"
 )
 
@@ -19,7 +20,9 @@ const (
 )
 
 // listOffsets finds offsets by time.
-func listOffsets(_ context.Context, c *call, req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	ctx, cancel := within(ctx, req.TimeoutMillis)
+	defer cancel()
 	resp := kmsg.NewPtrListOffsetsResponse()
 	for i := range req.Topics {
 		rt := &req.Topics[i]
@@ -36,7 +39,7 @@ func listOffsets(_ context.Context, c *call, req *kmsg.ListOffsetsRequest) *kmsg
 			if topic == nil {
 				p.ErrorCode = code
 			} else {
-				p.ErrorCode = c.listOffset(topic, &rt.Partitions[j], req.IsolationLevel, &p)
+				p.ErrorCode = c.listOffset(ctx, topic, &rt.Partitions[j], req.IsolationLevel, &p)
 			}
 			t.Partitions = append(t.Partitions, p)
 		}
@@ -46,7 +49,7 @@ func listOffsets(_ context.Context, c *call, req *kmsg.ListOffsetsRequest) *kmsg
 }
 
 // listOffset fills p's offset and timestamp, and returns its code.
-func (c *call) listOffset(t *router.Topic, rp *kmsg.ListOffsetsRequestTopicPartition, isolation int8, p *kmsg.ListOffsetsResponseTopicPartition) int16 {
+func (c *call) listOffset(ctx context.Context, t *router.Topic, rp *kmsg.ListOffsetsRequestTopicPartition, isolation int8, p *kmsg.ListOffsetsResponseTopicPartition) int16 {
 	r := c.srv.router
 	q, ok := t.Queue(rp.Partition)
 	if !ok {
@@ -77,20 +80,21 @@ func (c *call) listOffset(t *router.Topic, rp *kmsg.ListOffsetsRequestTopicParti
 		return codeNone
 	case offsetLatestTiered, offsetEarliestPending:
 		return codeNone // nothing is in remote storage: -1
-	case offsetMaxTimestamp:
-		off, ts, ok, err := r.OffsetOfMaxTime(q)
-		if err != nil {
-			return code(err)
-		}
-		if ok {
-			p.Offset, p.Timestamp, p.LeaderEpoch = int64(off), ts, term
-		}
-		return codeNone
 	}
-	if rp.Timestamp < 0 {
+	if rp.Timestamp < offsetMaxTimestamp {
 		return codeInvalidRequest
 	}
-	off, ts, ok, err := r.OffsetByTime(q, rp.Timestamp)
+	// From here on a batch is looked into, which may mean inflating it.
+	done, err := c.srv.inflate(ctx)
+	if err != nil {
+		return code(err)
+	}
+	defer done()
+	find := func() (core.Offset, int64, bool, error) { return r.OffsetByTime(q, rp.Timestamp) }
+	if rp.Timestamp == offsetMaxTimestamp {
+		find = func() (core.Offset, int64, bool, error) { return r.OffsetOfMaxTime(q) }
+	}
+	off, ts, ok, err := find()
 	if err != nil {
 		return code(err)
 	}

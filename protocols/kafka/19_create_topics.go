@@ -21,6 +21,10 @@ func createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) *
 		named[req.Topics[i].Topic]++
 	}
 	cl := c.cluster()
+	partitions := 0
+	for i := range req.Topics {
+		partitions += max(int(req.Topics[i].NumPartitions), len(req.Topics[i].ReplicaAssignment), 1)
+	}
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(req.Topics))
 	each(len(req.Topics), func(i int) {
@@ -30,9 +34,12 @@ func createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) *
 		t.NumPartitions, t.ReplicationFactor = -1, -1
 		var topic *router.Topic
 		var err error
-		if named[rt.Topic] > 1 {
+		switch {
+		case named[rt.Topic] > 1:
 			err = badRequest(codeInvalidRequest, "topic %s is named twice", rt.Topic)
-		} else {
+		case partitions > maxNewPartitions:
+			err = tooManyPartitions(partitions)
+		default:
 			topic, err = c.createTopic(ctx, &cl, rt, req.ValidateOnly)
 		}
 		if err != nil {
@@ -44,6 +51,13 @@ func createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) *
 		t.Configs = createdConfigs(c.srv.router, topic)
 	})
 	return resp
+}
+
+// maxNewPartitions bounds the partitions that one request may create, as Kafka does.
+const maxNewPartitions = 10_000
+
+func tooManyPartitions(n int) error {
+	return badRequest(codePolicyViolation, "%d partitions in one request, at most %d are created", n, maxNewPartitions)
 }
 
 func (c *call) createTopic(ctx context.Context, cl *cluster, rt *kmsg.CreateTopicsRequestTopic, validateOnly bool) (*router.Topic, error) {

@@ -42,6 +42,9 @@ func (c *call) createPartitions(ctx context.Context, cl *cluster, rt *kmsg.Creat
 	if !ok {
 		return badRequest(codeUnknownTopicOrPartition, "topic %s does not exist", rt.Topic)
 	}
+	if n := int(rt.Count) - len(t.Partitions); n > maxNewPartitions {
+		return tooManyPartitions(n)
+	}
 	if rt.Assignment != nil && len(rt.Assignment) != int(rt.Count)-len(t.Partitions) {
 		return badRequest(codeInvalidReplicaAssignment, "%d partitions are added, %d assigned", int(rt.Count)-len(t.Partitions), len(rt.Assignment))
 	}

@@ -136,6 +136,7 @@ func TestCreateTopics(t *testing.T) {
 		{"illegal", kmsg.CreateTopicsRequestTopic{Topic: "x/y", NumPartitions: 1, ReplicationFactor: 1}, codeInvalidTopic, -1},
 		{"too long", kmsg.CreateTopicsRequestTopic{Topic: strings.Repeat("x", 250), NumPartitions: 1, ReplicationFactor: 1}, codeInvalidTopic, -1},
 		{"no partitions", kmsg.CreateTopicsRequestTopic{Topic: "e", NumPartitions: 0, ReplicationFactor: 1}, codeInvalidPartitions, -1},
+		{"too many partitions", kmsg.CreateTopicsRequestTopic{Topic: "e", NumPartitions: 10_001, ReplicationFactor: 1}, codePolicyViolation, -1},
 		{"replication factor", kmsg.CreateTopicsRequestTopic{Topic: "e", NumPartitions: 1, ReplicationFactor: 2}, codeInvalidReplicationFactor, -1},
 		{"assigned with a gap", kmsg.CreateTopicsRequestTopic{Topic: "e", NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: assign(0, 2)}, codeInvalidReplicaAssignment, -1},
 		{"assigned and counted", kmsg.CreateTopicsRequestTopic{Topic: "e", NumPartitions: 2, ReplicationFactor: -1, ReplicaAssignment: assign(0, 1)}, codeInvalidRequest, -1},
@@ -186,7 +187,7 @@ func TestDeleteTopicsAndCreatePartitions(t *testing.T) {
 		topic string
 		count int32
 		want  int16
-	}{{"a", 3, 0}, {"a", 3, codeInvalidPartitions}, {"a", 1, codeInvalidPartitions}, {"x", 3, codeUnknownTopicOrPartition}} {
+	}{{"a", 3, 0}, {"a", 3, codeInvalidPartitions}, {"a", 1, codeInvalidPartitions}, {"x", 3, codeUnknownTopicOrPartition}, {"a", 10_004, codePolicyViolation}} {
 		more.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: tc.topic, Count: tc.count}}
 		if got := ask[*kmsg.CreatePartitionsResponse](c, more).Topics[0]; got.ErrorCode != tc.want {
 			t.Fatalf("%s to %d: code %d, want %d", tc.topic, tc.count, got.ErrorCode, tc.want)

@@ -367,6 +367,7 @@ func TestFollowerSyncsFirst(t *testing.T) {
 	f.topic("t", 1, nil)
 	a, b := f.dial(), f.dial()
 	a.send(joinOne(3, "g", ""))
+	f.waitFor(1) // the first member leads
 	b.send(joinOne(3, "g", ""))
 	gone := f.dial()
 	gone.send(joinOne(3, "g", ""))

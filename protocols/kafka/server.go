@@ -191,6 +191,19 @@ func (s *Server) startConn(nc net.Conn) {
 // inflateAtOnce is how many batches are inflated at a time, to core.MaxInflated at most.
 const inflateAtOnce = 2
 
+// inflate waits for leave to inflate a batch; done gives it back.
+func (s *Server) inflate(ctx context.Context) (done func(), err error) {
+	select {
+	case s.inflating <- struct{}{}:
+		if ctx.Err() == nil {
+			return func() { <-s.inflating }, nil
+		}
+		<-s.inflating
+	case <-ctx.Done():
+	}
+	return nil, core.E(core.Uncertain, "waiting to inflate records: %v", ctx.Err())
+}
+
 // now is the time in ms since the epoch.
 func (s *Server) now() int64 { return s.opts.Clock().UnixMilli() }
 

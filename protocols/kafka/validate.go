@@ -130,12 +130,11 @@ func (v *validator) targetCodec(codec int) int {
 // in the topic's codec where that differs from the producer's. Few run at a time, since
 // each may take core.MaxInflated bytes.
 func (s *Server) reencode(ctx context.Context, v *validator, batch []byte) ([]byte, error) {
-	select {
-	case s.inflating <- struct{}{}:
-		defer func() { <-s.inflating }()
-	case <-ctx.Done():
-		return nil, core.E(core.Closed, "connection closed")
+	done, err := s.inflate(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	h, _ := core.ParseBatchHeader(batch)
 	if h.Codec() != core.CodecNone {
 		payload, err := core.Decompress(h.Codec(), nil, batch[core.BatchHeaderLen:], core.MaxInflated)
