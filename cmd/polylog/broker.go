@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,12 +44,9 @@ type broker struct {
 	loops sync.WaitGroup
 }
 
-func newBroker(c *config.Config, log *slog.Logger) *broker {
-	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), failed: make(chan error, 1)}
-	b.fatal = func(err error) {
-		log.Error("storage failed, the process ends", "err", explain(c, err))
-		os.Exit(exitFailed)
-	}
+// newBroker makes a broker that start brings up. fatal ends the process.
+func newBroker(c *config.Config, log *slog.Logger, fatal func(error)) *broker {
+	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), fatal: fatal, failed: make(chan error, 1)}
 	b.enter("not started")
 	return b
 }

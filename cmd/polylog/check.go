@@ -34,7 +34,7 @@ func newCheck(p *process) *cobra.Command {
 		if err := checkLog(p.out, filepath.Join(*dir, logDir)); err != nil {
 			return err
 		}
-		return checkIndex(p.out, *dir)
+		return explain(*dir, checkIndex(p, *dir))
 	}
 	return cmd
 }
@@ -59,8 +59,11 @@ func checkLog(w io.Writer, dir string) error {
 }
 
 // checkIndex compares the queues with the log.
-func checkIndex(w io.Writer, dir string) (err error) {
-	store, err := index.Open(index.Options{FS: vfs.Default, Dir: filepath.Join(dir, indexDir)})
+func checkIndex(p *process, dir string) (err error) {
+	store, err := index.Open(index.Options{
+		FS: vfs.Default, Dir: filepath.Join(dir, indexDir),
+		Fatal: func(err error) { die(p.err, explain(dir, err)) },
+	})
 	if err != nil {
 		return fmt.Errorf("open the index: %w", err)
 	}
@@ -89,7 +92,7 @@ func checkIndex(w io.Writer, dir string) (err error) {
 			}
 		}
 	}
-	_, _ = fmt.Fprintf(w, "index  up to entry %d: %d topics, %d queues, %d runs, %d records, %d bytes of batches; every reference holds\n",
+	_, _ = fmt.Fprintf(p.out, "index  up to entry %d: %d topics, %d queues, %d runs, %d records, %d bytes of batches; every reference holds\n",
 		store.Applied(), topics, c.queues, c.runs, c.records, c.bytes)
 	return nil
 }

@@ -1,23 +1,38 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"strings"
 	"syscall"
-
-	"polylog/cmd/polylog/config"
 )
 
 // explain adds what to do to errors of the operating system that a broker meets in its
-// data directory or when it binds its listeners.
-func explain(c *config.Config, err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: the disk that holds %s is full; make room and start again, nothing acknowledged is lost", err, c.DataDir)
-	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("%w: the broker must be able to write in %s", err, c.DataDir)
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: another process listens there; choose another address or port 0", err)
+// data directory, or when it binds its listeners.
+func explain(dir string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return err
+	var advice string
+	switch {
+	case says(err, syscall.ENOSPC, syscall.EDQUOT):
+		advice = "the disk that holds " + dir + " is full; make room and start again, nothing acknowledged is lost"
+	case says(err, syscall.EROFS, syscall.EACCES, syscall.EPERM):
+		advice = "the broker must be able to write in " + dir
+	case says(err, syscall.EADDRINUSE):
+		advice = "another process listens there; choose another address or port 0"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, advice)
+}
+
+// says reports whether err is about one of errnos. It looks at the text, for Pebble
+// passes some of its errors on as text.
+func says(err error, errnos ...syscall.Errno) bool {
+	for _, e := range errnos {
+		if strings.Contains(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return false
 }

@@ -95,3 +95,10 @@ func complain(w io.Writer, err error) {
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	_, _ = fmt.Fprintln(w, "polylog: "+text) // there is nowhere left to complain to
 }
+
+// die ends the process on the spot. It is for failures after which not even an orderly
+// stop may touch the disk.
+func die(w io.Writer, err error) {
+	complain(w, err)
+	os.Exit(exitFailed)
+}

@@ -3,11 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -70,8 +70,9 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 	}
 	defer client.Close()
 
-	var failed atomic.Pointer[error]
-	publish := func(line string) error {
+	p := newPublisher(ctx, client, f.timeout)
+	defer p.stop()
+	err = eachMessage(messages, f.process.in, func(line string) error {
 		r := &kgo.Record{Value: []byte(line), Headers: headers, Partition: f.partition}
 		if keyed {
 			r.Key = []byte(f.key)
@@ -79,27 +80,66 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 		if k, v, ok := strings.Cut(line, f.keySeparator); f.keySeparator != "" && ok {
 			r.Key, r.Value = []byte(k), []byte(v)
 		}
-		client.Produce(ctx, r, func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.CompareAndSwap(nil, &err)
-			}
-		})
-		if err := failed.Load(); err != nil {
-			return *err
-		}
-		return ctx.Err()
-	}
-	err = eachMessage(messages, f.process.in, publish)
-	if e := client.Flush(ctx); e != nil {
-		err = errors.Join(err, e)
-	}
-	if e := failed.Load(); e != nil {
-		err = *e
+		return p.publish(r)
+	})
+	if e := p.flush(); e != nil {
+		err = e
 	}
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, plain(err))
 	}
 	return nil
+}
+
+// publisher publishes until the first failure. The library never gives up a record
+// that it may have sent, lest it be stored twice; we do, when nothing is answered for
+// the time-out.
+type publisher struct {
+	client     *kgo.Client
+	timeout    time.Duration
+	ctx        context.Context //nolint:containedctx // of one run of the verb, which the publisher is
+	cancel     context.CancelCauseFunc
+	silence    *time.Timer
+	unanswered atomic.Int64
+}
+
+func newPublisher(ctx context.Context, client *kgo.Client, timeout time.Duration) *publisher {
+	p := &publisher{client: client, timeout: timeout}
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	p.silence = time.AfterFunc(timeout, func() {
+		if p.unanswered.Load() > 0 {
+			p.cancel(fmt.Errorf("the broker has not answered for %v; what was under way may or may not be stored", timeout))
+		}
+	})
+	return p
+}
+
+func (p *publisher) publish(r *kgo.Record) error {
+	if p.unanswered.Add(1) == 1 {
+		p.silence.Reset(p.timeout)
+	}
+	p.client.Produce(p.ctx, r, func(_ *kgo.Record, err error) {
+		p.unanswered.Add(-1)
+		p.silence.Reset(p.timeout)
+		if err != nil {
+			p.cancel(err)
+		}
+	})
+	return context.Cause(p.ctx)
+}
+
+// flush waits until everything is answered.
+func (p *publisher) flush() error {
+	err := p.client.Flush(p.ctx)
+	if cause := context.Cause(p.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (p *publisher) stop() {
+	p.silence.Stop()
+	p.cancel(nil)
 }
 
 // eachMessage calls do for each of messages, or for each line of in if there are none.

@@ -34,7 +34,7 @@ func newServe(p *process) *cobra.Command {
 // serve runs a broker until ctx ends or it cannot go on.
 func serve(ctx context.Context, c *config.Config, p *process) error {
 	log := newLogger(c, p.err)
-	b := newBroker(c, log)
+	b := newBroker(c, log, func(err error) { die(p.err, explain(c.DataDir, err)) })
 	err := b.start(ctx)
 	if err == nil {
 		err = announce(b, c, p)
@@ -52,7 +52,7 @@ func serve(ctx context.Context, c *config.Config, p *process) error {
 	if err == nil {
 		log.Info("stopped")
 	}
-	return explain(c, err)
+	return explain(c.DataDir, err)
 }
 
 // announce says that the broker is ready, and where: to programs in the address file,
