@@ -72,7 +72,7 @@ start_broker() {
   else
     rm -f "$work/addresses"
     "$root/bin/polylog" serve --data-dir "$work/data" --kafka-listen "${addr:-127.0.0.1:0}" --http-listen 127.0.0.1:0 \
-      --addr-file "$work/addresses" >>"$work/broker.out" 2>&1 3>&- &
+      --addr-file "$work/addresses" --broker-config group.initial.rebalance.delay.ms=0 >>"$work/broker.out" 2>&1 3>&- &
     broker=$!
     until [ -s "$work/addresses" ]; do
       kill -0 "$broker" || { cat "$work/broker.out"; exit 1; }
