@@ -433,7 +433,7 @@ func TestCloseAnswersTheParked(t *testing.T) {
 	c := f.dial()
 	c.send(joinOne(3, "g", ""))
 	f.waitFor(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := f.server.Close(ctx); err != nil || ctx.Err() != nil {
 		t.Error(err, ctx.Err())

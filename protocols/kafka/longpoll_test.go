@@ -107,7 +107,7 @@ func TestLongPollEnds(t *testing.T) {
 
 	c.send(req)
 	waitFor(t, func() bool { return f.pending() == 1 })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := f.server.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func (f *fixture) conns() int {
 // waitFor polls until cond holds.
 func waitFor(t testing.TB, cond func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !cond() {

@@ -47,7 +47,7 @@ func start(t testing.TB, change func(*Options)) *fixture {
 	}
 	s.Serve()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Error(err)
@@ -82,7 +82,7 @@ func (f *fixture) dial() *client {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = nc.Close() })
-	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		f.t.Fatal(err)
 	}
 	return &client{t: f.t, nc: nc}
