@@ -15,8 +15,10 @@ import (
 // of the JVM is not in it.
 
 func (b *bench) java(ctx context.Context, main string, args ...string) (string, error) {
-	all := append([]string{"-Xmx512m", "-XX:+UseG1GC", "-Dlog4j2.configurationFile=" + filepath.Join(b.work, "log4j2.xml"),
-		"-cp", filepath.Join(b.libs, "*"), main}, args...)
+	all := append([]string{
+		"-Xmx512m", "-XX:+UseG1GC", "-Dlog4j2.configurationFile=" + filepath.Join(b.work, "log4j2.xml"),
+		"-cp", filepath.Join(b.libs, "*"), main,
+	}, args...)
 	out, err := exec.CommandContext(ctx, "java", all...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %s", main, err, out)
