@@ -81,6 +81,8 @@ func (o Apache) configure(file string) error {
 		return err
 	}
 	var s strings.Builder
+	// The long session keeps the controller from fencing its only broker, which makes every
+	// partition leaderless for a while, when a disk that many share hangs for some seconds.
 	fmt.Fprintf(&s, `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
@@ -101,6 +103,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=4
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=120000
 `, client, controller, filepath.Join(o.Dir, "logs"))
 	for k, v := range o.Props {
 		fmt.Fprintf(&s, "%s=%s\n", k, v)
