@@ -60,6 +60,7 @@ type fetching struct {
 	parts    []fetchPart
 	maxBytes int
 	held     int64 // of the server's FetchMemory
+	parked   hold  // while it waits
 
 	batches router.Batches
 }
@@ -96,8 +97,9 @@ func (f *fetching) wait(ctx context.Context) {
 	}
 	stop := f.call.srv.router.Watch(queues, func() { signal(wake) })
 	defer stop()
-	timer := time.NewTimer(time.Duration(f.req.MaxWaitMillis) * time.Millisecond)
+	timer := time.NewTimer(f.park())
 	defer timer.Stop()
+	defer f.parked.release()
 	for !f.look() { // the first look catches what came before Watch
 		seen := f.held
 		f.forget()
@@ -122,6 +124,28 @@ func (f *fetching) wait(ctx context.Context) {
 	}
 	f.answer()
 }
+
+// park gives up the request's memory for the time of the wait, and returns how long that
+// may be. What is left of the request counts in a budget of its own; where that is used
+// up the wait is short, and the client asks again.
+func (f *fetching) park() time.Duration {
+	srv := f.call.srv
+	patience := min(time.Duration(f.req.MaxWaitMillis)*time.Millisecond, maxFetchWait)
+	f.parked = srv.parkedBytes.hold(int64(len(f.parts)) * partBytes)
+	if !f.parked.tryTake() {
+		return min(patience, crowdedFetchWait)
+	}
+	f.req.Topics, f.req.ForgottenTopics = nil, nil
+	f.call.park()
+	return patience
+}
+
+const (
+	maxFetchWait     = 5 * time.Minute
+	crowdedFetchWait = 500 * time.Millisecond
+	// partBytes is about what one partition of a waiting fetch takes.
+	partBytes = 320
+)
 
 const (
 	busyLook  = 256 << 10 // bytes

@@ -17,9 +17,9 @@ type call struct {
 	frameHead
 	clientID string
 
-	frame  *buffer      // what req aliases; released when the call ends
-	req    kmsg.Request // to use again when the call ends; nil: not to be
-	budget int64        // bytes held of the server's budget for requests
+	frame *buffer      // what req aliases; released when the call ends
+	req   kmsg.Request // to use again when the call ends; nil: not to be
+	hold  hold         // of one of the server's budgets for requests
 
 	// Guarded by conn.mu.
 	done bool
@@ -62,13 +62,11 @@ func (c *call) fail(err error) {
 // minutes. Byte slices of the decoded request end with it.
 func (c *call) park() {
 	c.conn.mu.Lock()
-	held := c.budget
-	c.budget = 0
-	c.conn.pendingBytes -= int(held)
+	c.conn.pendingBytes -= int(c.hold.held)
 	c.conn.mu.Unlock()
 	c.frame.release()
 	c.frame = nil
-	c.srv.requestBytes.Release(held)
+	c.hold.release()
 }
 
 // unknownTopic is the code for a topic that is gone, in an API that names topics by id

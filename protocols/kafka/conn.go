@@ -167,7 +167,7 @@ func (c *call) end() {
 		producePool.Put(p)
 	}
 	c.raw, c.resp, c.req = nil, nil, nil
-	c.srv.requestBytes.Release(c.budget)
+	c.hold.release()
 }
 
 func signal(ch chan struct{}) {

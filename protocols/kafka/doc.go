@@ -8,7 +8,8 @@
 //	conn.go      one connection: a reader and a writer goroutine, order of responses
 //	call.go      one request in flight: how a handler answers, now or later
 //	frame.go     frames and request headers
-//	buffer.go    pooled buffers and the budget of memory for requests
+//	buffer.go    pooled buffers
+//	budget.go    the memory for requests, shared among the connections
 //	versions.go  the table of APIs: what is advertised, served, and by which handler
 //	errors.go    error kinds to Kafka's codes
 //

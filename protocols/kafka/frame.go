@@ -27,8 +27,13 @@ const (
 	frameHeadLen   = 8 // API key, version, correlation id: in every header
 )
 
-// frameStep is how much of a frame is allocated before any of it has arrived.
-const frameStep = 4 << 20
+const (
+	// frameFirst is how much of a frame is allocated before any of it has arrived.
+	frameFirst = 64 << 10
+	// frameStep is the next size, which most frames end with: each copy costs time. It is
+	// also how much of a frame may arrive under one deadline.
+	frameStep = 2 << 20
+)
 
 var (
 	errFrameLength = errors.New("frame length out of bounds")
@@ -69,28 +74,45 @@ func peekFrameHead(br *bufio.Reader) (frameHead, error) {
 }
 
 // readFrame consumes a frame of n bytes and returns what follows its head. A large
-// buffer grows with the bytes that arrive: a length that lies costs its sender as many
-// bytes as it costs us.
-func readFrame(br *bufio.Reader, n int) (*buffer, error) {
+// buffer grows with the bytes that arrive: a length that lies costs us no more than its
+// first step. before is called ahead of each piece: the frame's memory is about to grow
+// by grow bytes, then want bytes are read; last says that it need not grow again.
+func readFrame(br *bufio.Reader, n int, before func(grow, want int, last bool) error) (*buffer, error) {
 	if _, err := br.Discard(frameLengthLen + frameHeadLen); err != nil {
 		return nil, unexpected(err)
 	}
 	n -= frameHeadLen
-	buf := getBuffer(min(n, frameStep))
+	size := min(n, frameFirst)
+	if err := before(size+frameHeadLen, min(size, frameStep), size == n); err != nil {
+		return nil, err
+	}
+	buf := getBuffer(size)
 	for {
 		have := len(buf.b)
-		buf.b = buf.b[:min(n, cap(buf.b))]
+		buf.b = buf.b[:min(size, have+frameStep)]
 		if _, err := io.ReadFull(br, buf.b[have:]); err != nil {
 			buf.release()
 			return nil, unexpected(err)
 		}
-		if len(buf.b) == n {
+		have = len(buf.b)
+		if have == n {
 			return buf, nil
 		}
-		larger := getBuffer(min(n, 2*len(buf.b)))
-		larger.b = append(larger.b, buf.b...)
-		buf.release()
-		buf = larger
+		grow := 0
+		if have == size {
+			size = min(n, max(frameStep, 2*size))
+			grow = size - have
+		}
+		if err := before(grow, min(size-have, frameStep), size == n); err != nil {
+			buf.release()
+			return nil, err
+		}
+		if grow > 0 {
+			larger := getBuffer(size)
+			larger.b = append(larger.b, buf.b...)
+			buf.release()
+			buf = larger
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func FuzzFrame(f *testing.F) {
 		if _, err := peekFrameHead(br); err != nil {
 			return
 		}
-		buf, err := readFrame(br, n)
+		buf, err := readFrame(br, n, func(int, int, bool) error { return nil })
 		if err != nil {
 			return
 		}

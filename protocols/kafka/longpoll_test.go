@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -116,6 +117,28 @@ func TestLongPollEnds(t *testing.T) {
 		t.Fatalf("code %d from a server that stops", resp.ErrorCode)
 	}
 	c.closed()
+}
+
+// TestLongPollParks holds nothing of the memory for requests while a fetch waits, and
+// shortens the wait where too many do.
+func TestLongPollParks(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 1, nil)
+	req := fetchOne(fetchMax, topic, 0, 0)
+	req.MinBytes, req.MaxWaitMillis = 1, math.MaxInt32
+	c := f.dial()
+	c.send(req)
+	waitFor(t, func() bool { return !f.server.parkedBytes.idle() })
+	waitFor(t, f.server.smallRequestBytes.idle)
+
+	rest := f.server.parkedBytes.hold(f.server.parkedBytes.size - partBytes)
+	if !rest.tryTake() {
+		t.Fatalf("more than %d bytes are parked", partBytes)
+	}
+	defer rest.release()
+	if got := f.dial().fetched(req); got.ErrorCode != codeNone || len(got.RecordBatches) != 0 {
+		t.Fatalf("%+v", got)
+	}
 }
 
 // pending is the number of unanswered requests.

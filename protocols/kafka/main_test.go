@@ -55,7 +55,7 @@ func start(t testing.TB, change func(*Options)) *fixture {
 		if n := s.fetchHeld.Load(); n != 0 {
 			t.Errorf("%d bytes of fetch answers were never given back", n)
 		}
-		if !s.requestBytes.TryAcquire(s.opts.RequestMemory) {
+		if !s.requestBytes.idle() || !s.smallRequestBytes.idle() || !s.parkedBytes.idle() {
 			t.Error("bytes of requests were never given back")
 		}
 	})

@@ -29,15 +29,8 @@ func (c *conn) read(ctx context.Context) error {
 		if err := c.admit(a, head, n); err != nil {
 			return err
 		}
-		cl := &call{session: &c.session, frameHead: head, budget: min(a.weight(n), c.srv.opts.RequestMemory)}
-		if err := c.srv.requestBytes.Acquire(ctx, cl.budget); err != nil {
-			return err
-		}
-		if err := c.setReadDeadline(frameLengthLen+n, c.srv.opts.FrameTimeout+time.Duration(n)*time.Second/minFrameRate); err != nil {
-			cl.end()
-			return err
-		}
-		if cl.frame, err = readFrame(c.br, n); err != nil {
+		cl := &call{session: &c.session, frameHead: head}
+		if cl.frame, err = c.readFrame(ctx, a, cl, n); err != nil {
 			cl.end()
 			return err
 		}
@@ -47,9 +40,39 @@ func (c *conn) read(ctx context.Context) error {
 	}
 }
 
-// minFrameRate is how fast a frame has to arrive, in bytes a second, on top of
-// FrameTimeout.
-const minFrameRate = 64 << 10
+// readFrame reads what the call's frame of n bytes has after its head, taking memory
+// for it from the server's budget as it arrives.
+func (c *conn) readFrame(ctx context.Context, a *api, cl *call, n int) (*buffer, error) {
+	b := c.srv.requestBytes
+	if n <= smallFrame {
+		b = c.srv.smallRequestBytes
+		// A frame that fits into the read buffer takes nothing before it is here.
+		whole := frameLengthLen + min(n, readBufferSize-frameLengthLen)
+		if err := c.setReadDeadline(whole, c.srv.opts.FrameTimeout); err != nil {
+			return nil, err
+		}
+		if _, err := c.br.Peek(whole); err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	cl.hold = b.hold(a.weight(n))
+	return readFrame(c.br, n, func(grow, want int, last bool) error {
+		if grow > 0 {
+			weight := a.weight(grow)
+			if last {
+				weight = 0 // all that is left
+			}
+			if err := cl.hold.take(ctx, weight); err != nil {
+				return err
+			}
+		}
+		return c.setReadDeadline(want, c.srv.opts.FrameTimeout)
+	})
+}
+
+// smallFrame is the largest frame that has its memory from a budget of its own, so that
+// it never waits for large ones.
+const smallFrame = 64 << 10
 
 // awaitFrame waits for the next frame's length. A connection with requests in flight is
 // not idle, however long they take.
@@ -162,7 +185,7 @@ func (c *conn) enqueue(ctx context.Context, cl *call, produce bool) error {
 		case n == 0, produce && c.produceOnly && n < c.srv.opts.MaxInFlight && c.pendingBytes < c.srv.opts.MaxInFlightBytes:
 			c.produceOnly = produce && (n == 0 || c.produceOnly)
 			c.pending = append(c.pending, cl)
-			c.pendingBytes += int(cl.budget)
+			c.pendingBytes += int(cl.hold.held)
 			c.mu.Unlock()
 			return nil
 		}

@@ -62,29 +62,57 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestLyingLength takes memory only for bytes that came.
+// TestLyingLength takes memory only for bytes that came, so that nobody waits for what
+// others have announced.
 func TestLyingLength(t *testing.T) {
 	f := start(t, nil)
+	topic := f.topic("t", 1, map[string]string{"max.message.bytes": "90000000"})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	const liars = 4
+	const liars = 20
+	length := binary.BigEndian.AppendUint32(nil, 100<<20)
 	for range liars {
 		c := f.dial()
-		b := binary.BigEndian.AppendUint32(nil, 100<<20)
-		c.write(append(b, 0, 0, 0, 9, 0, 0, 0, 1))
+		c.write(append(length, 0, 0, 0, 9, 0, 0, 0, 1))
 	}
-	waitFor(t, func() bool {
-		rest := f.server.opts.RequestMemory - (liars*100<<20 - 1)
-		if f.server.requestBytes.TryAcquire(rest) {
-			f.server.requestBytes.Release(rest)
-			return false
-		}
-		return true
-	})
+	held := func() int64 {
+		b := f.server.requestBytes
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.size - b.free
+	}
+	waitFor(t, func() bool { return held() == liars*(frameFirst+frameHeadLen) })
 	runtime.ReadMemStats(&after)
-	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > liars*2*frameStep {
+	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > liars*2*frameFirst {
 		t.Fatalf("%d bytes allocated for %d lengths", grown, liars)
+	}
+	if p := f.dial().produced(9, topic, 0, batch(t, 0, 1, string(make([]byte, 20<<20)))); p.ErrorCode != 0 {
+		t.Fatalf("code %d", p.ErrorCode)
+	}
+}
+
+// TestSmallRequestsPassLargeOnes serves them while all memory for large ones is taken.
+func TestSmallRequestsPassLargeOnes(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 1, nil)
+	all := f.server.requestBytes.hold(math.MaxInt64)
+	if !all.tryTake() {
+		t.Fatal("memory is in use")
+	}
+	defer all.release()
+	stuck := f.dial()
+	stuck.send(produceOne(9, topic, 0, batch(t, 0, 1, string(make([]byte, smallFrame)))))
+	waitFor(t, func() bool {
+		b := f.server.requestBytes
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.waiting.Len() == 1
+	})
+	c := f.dial()
+	ask[*kmsg.MetadataResponse](c, kmsg.NewPtrMetadataRequest())
+	if p := c.produced(9, topic, 0, batch(t, 0, 1, string(make([]byte, 16<<10)))); p.ErrorCode != 0 {
+		t.Fatalf("code %d", p.ErrorCode)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 
 	"polylog/core"
 	"polylog/protocols/kafka/group"
@@ -33,7 +32,7 @@ type Options struct {
 
 	MaxConnections       int           // default 10,000
 	IdleTimeout          time.Duration // connections.max.idle.ms, default 10 min; below 0: never
-	FrameTimeout         time.Duration // for a frame to arrive, on top of 64 KiB/s; default 30 s
+	FrameTimeout         time.Duration // for each 2 MiB of a frame to arrive, and for its first 64 KiB; default 30 s
 	WriteTimeout         time.Duration // for each MiB of a response, default 30 s
 	MaxRequestBytes      int           // socket.request.max.bytes, default 100 MiB
 	MaxOtherRequestBytes int           // the same for requests that carry no records, default 4 MiB
@@ -78,16 +77,18 @@ func setDefault[T comparable](v *T, d T) {
 
 // Server serves Kafka's protocol on its listeners.
 type Server struct {
-	opts          Options
-	log           *slog.Logger
-	router        *router.Router
-	apis          apiTable
-	requestBytes  *semaphore.Weighted
-	inflating     chan struct{} // holds a token for each batch that is being inflated
-	fetchHeld     atomic.Int64  // bytes of records in fetch answers that are not sent yet
-	fetchSessions *fetchCache
-	groups        *groups
-	metrics       *metrics
+	opts              Options
+	log               *slog.Logger
+	router            *router.Router
+	apis              apiTable
+	requestBytes      *budget
+	smallRequestBytes *budget       // of frames up to smallFrame
+	parkedBytes       *budget       // of fetches that wait for records
+	inflating         chan struct{} // holds a token for each batch that is being inflated
+	fetchHeld         atomic.Int64  // bytes of records in fetch answers that are not sent yet
+	fetchSessions     *fetchCache
+	groups            *groups
+	metrics           *metrics
 
 	stopping chan struct{} // closed when Close begins: long polls answer with what they have
 	wg       sync.WaitGroup
@@ -102,17 +103,20 @@ func New(o Options) (*Server, error) {
 	if len(o.Listeners) == 0 || o.Router == nil {
 		return nil, errors.New("kafka: no listener or no router")
 	}
+	reserve := max(o.RequestMemory/16, 1)
 	s := &Server{
-		opts:          o,
-		log:           o.Logger,
-		router:        o.Router,
-		apis:          newAPITable(),
-		inflating:     make(chan struct{}, inflateAtOnce),
-		fetchSessions: newFetchCache(),
-		requestBytes:  semaphore.NewWeighted(o.RequestMemory),
-		stopping:      make(chan struct{}),
-		conns:         make(map[*conn]struct{}),
-		groups:        newGroups(o.Router, o.Logger, o.Groups),
+		opts:              o,
+		log:               o.Logger,
+		router:            o.Router,
+		apis:              newAPITable(),
+		inflating:         make(chan struct{}, inflateAtOnce),
+		fetchSessions:     newFetchCache(),
+		requestBytes:      newBudget(max(o.RequestMemory-2*reserve, int64(o.MaxRequestBytes))),
+		smallRequestBytes: newBudget(reserve),
+		parkedBytes:       newBudget(reserve),
+		stopping:          make(chan struct{}),
+		conns:             make(map[*conn]struct{}),
+		groups:            newGroups(o.Router, o.Logger, o.Groups),
 	}
 	s.metrics = newMetrics(s)
 	if o.Registerer != nil {

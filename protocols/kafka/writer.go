@@ -55,7 +55,7 @@ func (c *conn) retire(due []*call) {
 	c.mu.Lock()
 	if !c.closed {
 		for _, p := range due {
-			c.pendingBytes -= int(p.budget)
+			c.pendingBytes -= int(p.hold.held)
 		}
 		n := copy(c.pending, c.pending[len(due):])
 		clear(c.pending[n:])
