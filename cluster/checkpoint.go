@@ -30,6 +30,7 @@ func (n *Node) checkpointLoop() {
 			return
 		case <-n.checkpointDue:
 			n.checkpoint()
+			n.trimDead()
 		}
 	}
 }
@@ -44,15 +45,16 @@ func (n *Node) checkpoint() {
 }
 
 // freeze takes the frozen state over. Called from the apply goroutine.
-func (n *Node) freeze(c core.Checkpoint) raft.FSMSnapshot {
+func (n *Node) freeze(c core.Checkpoint, dead core.LogIndex) raft.FSMSnapshot {
 	n.sinceCheckpoint.Store(0)
-	return &fsmSnapshot{n: n, checkpoint: c}
+	return &fsmSnapshot{n: n, checkpoint: c, dead: dead}
 }
 
 // fsmSnapshot is a frozen state on its way to the disk.
 type fsmSnapshot struct {
 	n          *Node
 	checkpoint core.Checkpoint
+	dead       core.LogIndex // no entry up to it is wanted by the frozen state
 	written    atomic.Bool
 }
 
@@ -82,6 +84,10 @@ func (f *fsmSnapshot) Persist(s raft.SnapshotSink) error {
 		return core.E(core.Internal, "snapshot sink is a %T", s)
 	}
 	k.local, k.snap.durable = true, min(f.checkpoint.Applied(), k.snap.index)
+	k.snap.dead = min(f.dead, k.snap.durable)
+	if before := f.n.snapshots.latest.Load(); before != nil {
+		k.snap.dead = max(k.snap.dead, before.dead) // FirstLive may be rounded down
+	}
 	return k.Close()
 }
 
@@ -96,7 +102,11 @@ func (f *fsmSnapshot) Release() {
 // installSnapshot decides whether a leader's snapshot can be taken over: its entries
 // must be in our log, or their effects in our state. Raft sends it when the leader
 // has removed entries that we lack.
-func (n *Node) installSnapshot(s snapshot) error {
+func (n *Node) installSnapshot(s *snapshot) error {
+	s.dead = s.index // the log will begin behind it
+	if n.logHolds(s.index, s.term) {
+		s.dead = n.deadIndex()
+	}
 	if n.machine.Applied() >= s.index || n.logHolds(s.index, s.term) && n.log.First() <= n.machine.Applied()+1 {
 		return nil
 	}

@@ -22,6 +22,10 @@ type StateMachine interface {
 	Applied() core.LogIndex
 	// Durable is the same for the state on disk.
 	Durable() core.LogIndex
+	// FirstLive is the lowest log index whose entry somebody may still want to read,
+	// or a lower one; 0 when no applied entry is wanted. What is not wanted once
+	// stays so.
+	FirstLive() core.LogIndex
 	// OverlayBytes is the memory that a checkpoint would give back.
 	OverlayBytes() int64
 	// Freeze begins a checkpoint. At most one is unfinished.
@@ -33,7 +37,7 @@ type fsm struct {
 	machine StateMachine
 	replay  func(to core.LogIndex) error // from the log to the machine
 	due     func(bytes int)              // entries were applied: is a checkpoint due?
-	freeze  func(core.Checkpoint) raft.FSMSnapshot
+	freeze  func(c core.Checkpoint, dead core.LogIndex) raft.FSMSnapshot
 	conf    func(core.LogIndex, raft.Configuration)
 
 	seen    atomic.Uint64 // index of the last entry handed over, or about to be
@@ -115,7 +119,11 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.freeze(c), nil
+	dead := c.Applied() // this is the apply goroutine: FirstLive is that of the frozen state
+	if live := f.machine.FirstLive(); live > 0 {
+		dead = min(dead, live-1)
+	}
+	return f.freeze(c, dead), nil
 }
 
 // Restore implements raft.FSM, after a leader's snapshot was taken over: the entries

@@ -106,6 +106,14 @@ func (h *harness) seed(addrB string, terms ...core.Term) raft.Configuration {
 		entries = append(entries, commitlog.Entry{Index: core.LogIndex(i + 2), Term: term, Data: entryData(fmt.Sprint(i + 2))})
 	}
 	h.log(func(log *commitlog.Log) error { return log.Append(entries) })
+	raftDir := h.fs.PathJoin(h.dir, raftName)
+	if err := h.fs.MkdirAll(raftDir, 0o755); err != nil {
+		h.tb.Fatal(err)
+	}
+	s := openStableAt(h.tb, h.fs, raftDir)
+	if err := errors.Join(s.SetUint64([]byte(keyTerm), uint64(entries[len(entries)-1].Term)), s.close()); err != nil {
+		h.tb.Fatal(err)
+	}
 	if err := home.Close(); err != nil {
 		h.tb.Fatal(err)
 	}
@@ -270,7 +278,7 @@ func TestGuard4SyncError(t *testing.T) {
 func TestGuard4VoteError(t *testing.T) {
 	fs, broken := brokenSync(vfs.NewMem())
 	var failed error
-	s, err := openStable(fs, "", func(err error) error { failed = err; return err }, &stallWatch{})
+	s, err := openStable(fs, "", true, func(err error) error { failed = err; return err }, &stallWatch{})
 	must(t, err)
 	broken.On()
 	if err := s.SetUint64([]byte(keyTerm), 3); err == nil || failed == nil {

@@ -32,6 +32,8 @@ type testState struct {
 	Applied core.LogIndex
 	Hash    uint64
 	Bodies  []string
+	Wanted  []core.LogIndex // entries of "keep" commands that no "forget" has undone
+	Forgets bool            // there was a "forget"; before it everything is wanted
 	Conf    []byte
 	ConfAt  core.LogIndex
 }
@@ -72,6 +74,13 @@ func (m *testMachine) Apply(entries []core.Entry) [][]core.Result {
 			h := fnv.New64a()
 			_ = json.NewEncoder(h).Encode([]any{m.state.Hash, e.Index, e.Time(), code, body})
 			m.state.Hash = h.Sum64()
+			switch {
+			case len(body) >= 4 && string(body[:4]) == "keep":
+				m.state.Wanted = append(m.state.Wanted[:len(m.state.Wanted):len(m.state.Wanted)], e.Index)
+			case len(body) == 7 && string(body[:6]) == "forget":
+				m.state.Wanted = m.state.Wanted[min(len(m.state.Wanted), int(body[6]-'0')):]
+				m.state.Forgets = true
+			}
 			m.state.Bodies = append(m.state.Bodies, string(body))
 			results[i] = append(results[i], core.Result{Offset: core.Offset(len(m.state.Bodies) - 1), Start: core.Offset(e.Index)})
 		})
@@ -100,6 +109,19 @@ func (m *testMachine) Durable() core.LogIndex {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.disk
+}
+
+// FirstLive rounds down, as the index does.
+func (m *testMachine) FirstLive() core.LogIndex {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !m.state.Forgets:
+		return 1
+	case len(m.state.Wanted) == 0:
+		return 0
+	}
+	return max(1, m.state.Wanted[0]&^7)
 }
 
 func (m *testMachine) OverlayBytes() int64 {
@@ -165,6 +187,7 @@ func (m *fastMachine) Apply(entries []core.Entry) [][]core.Result {
 func (m *fastMachine) Configure(i core.LogIndex, _ []byte) { m.applied = i }
 func (m *fastMachine) Applied() core.LogIndex              { return m.applied }
 func (m *fastMachine) Durable() core.LogIndex              { return 0 }
+func (m *fastMachine) FirstLive() core.LogIndex            { return 1 }
 func (m *fastMachine) OverlayBytes() int64                 { return 0 }
 func (m *fastMachine) Freeze() (core.Checkpoint, error)    { return fastCheckpoint(m.applied), nil }
 
@@ -202,7 +225,9 @@ func (h *harness) tryOpen() (*Node, error) {
 	h.machine = openMachine(h.tb, h.fs, "index")
 	o := h.options
 	o.FS, o.Dir, o.Machine = h.fs, h.dir, h.machine
-	o.CommitLog.SegmentBytes = 256 << 10
+	if o.CommitLog.SegmentBytes == 0 {
+		o.CommitLog.SegmentBytes = 256 << 10
+	}
 	o.Fatal = func(err error) { h.fatal <- err }
 	return Open(h.tb.Context(), o)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -41,6 +42,9 @@ type Node struct {
 	checkpointDue   chan struct{}
 	sinceCheckpoint atomic.Int64 // log bytes applied since the last Freeze
 	checkpoints     atomic.Int64
+
+	trimMu  sync.Mutex // held while Trim makes a checkpoint
+	trimmed time.Time  // guarded by trimMu; when it made the last one
 
 	stop      chan struct{}  // closed: the goroutines in loops end
 	loops     sync.WaitGroup // goroutines that use raft; they end before it
@@ -106,19 +110,28 @@ func (n *Node) openStores() error {
 		return err
 	}
 	var err error
-	if n.stable, err = openStable(fs, dir, n.failure.fail, &n.watch); err != nil {
-		return err
-	}
 	if n.snapshots, err = openSnapshots(fs, dir); err != nil {
 		return err
 	}
 	n.snapshots.install, n.snapshots.saved = n.installSnapshot, n.snapshotSaved
-	durable := n.machine.Durable()
-	if s := n.snapshots.latest.Load(); s != nil && !s.installed {
-		durable = max(durable, s.index)
+	durable, snap := n.machine.Durable(), n.snapshots.latest.Load()
+	logDir := fs.PathJoin(n.o.Dir, logName)
+	head, err := commitlog.Head(fs, logDir) // before anything in it is changed
+	if err == nil {
+		err = checkHead(logDir, head, snap)
+	}
+	if err != nil {
+		return err
+	}
+	isNew := head == 0 && snap == nil && durable == 0
+	if n.stable, err = openStable(fs, dir, isNew, n.failure.fail, &n.watch); err != nil {
+		return err
+	}
+	if snap != nil && !snap.installed {
+		durable = max(durable, snap.index)
 	}
 	lo := n.o.CommitLog
-	lo.FS, lo.Dir, lo.Logger, lo.Durable = fs, fs.PathJoin(n.o.Dir, logName), n.o.Logger, durable
+	lo.FS, lo.Dir, lo.Logger, lo.Durable = fs, logDir, n.o.Logger, durable
 	if n.log, err = commitlog.Open(lo); err != nil {
 		return err
 	}
@@ -131,9 +144,13 @@ func (n *Node) openStores() error {
 	if err := n.checkLog(); err != nil {
 		return err
 	}
+	if err := n.checkTerm(); err != nil {
+		return err
+	}
 	if err := n.bootstrap(); err != nil {
 		return err
 	}
+	n.trimDead() // makes room before the replay, which may need some
 	return n.replay(n.snapshotIndex())
 }
 
@@ -228,18 +245,6 @@ func (n *Node) ReadAt(i core.LogIndex, pos, length uint32, buf []byte) ([]byte, 
 // FirstAfterTerm is the index of the first entry of a term after t, the index after
 // the last entry when there is none.
 func (n *Node) FirstAfterTerm(t core.Term) core.LogIndex { return n.log.FirstAfterTerm(t) }
-
-// Trim allows the log to remove whole segments up to index. What the state machine
-// has not made durable, and what raft has no snapshot for, stays.
-func (n *Node) Trim(index core.LogIndex) {
-	to := min(index, n.snapshotIndex(), n.machine.Durable())
-	if to == 0 {
-		return
-	}
-	if err := n.log.TrimHead(to); err != nil {
-		n.o.Logger.Warn("old segments not removed", "to", uint64(to), "err", err)
-	}
-}
 
 // ID is this node's id.
 func (n *Node) ID() string { return n.home.nodeID }

@@ -58,6 +58,8 @@ type Options struct {
 	// entries (256 MiB) make a checkpoint due.
 	CheckpointBytes    int64
 	CheckpointLogBytes int64
+	// TrimPause is the least time between checkpoints that are made to free space (5 s).
+	TrimPause time.Duration
 	// ElectionTimeout is raft's heartbeat and election time-out (2 s); the leader's
 	// lease is half of it. Below 2 s a slow disk costs elections (guard 1).
 	ElectionTimeout time.Duration
@@ -93,6 +95,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxQueuedBytes, 64<<20)
 	setDefault(&o.CheckpointBytes, 64<<20)
 	setDefault(&o.CheckpointLogBytes, 256<<20)
+	setDefault(&o.TrimPause, 5*time.Second)
 	setDefault(&o.ElectionTimeout, 2*time.Second)
 	setDefault(&o.StallLimit, 10*time.Second)
 	if o.MaxInFlight >= maxAppendEntries {

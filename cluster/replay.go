@@ -56,10 +56,7 @@ func (n *Node) checkLog() error {
 	snap := n.snapshots.latest.Load()
 	first, last := n.log.First(), n.log.Last()
 	switch {
-	case snap == nil:
-		if first > 1 {
-			return core.E(core.Corrupt, "the log starts at entry %d and there is no raft snapshot: %s is missing", first, snapshotName)
-		}
+	case snap == nil: // checkHead has looked at first
 	case snap.installed && first != snap.index+1 && !n.logHolds(snap.index, snap.term):
 		if durable < snap.index {
 			return core.E(core.Corrupt, "raft's snapshot is at entry %d, the index at %d, and the log does not hold what is between", snap.index, durable)
@@ -77,6 +74,38 @@ func (n *Node) checkLog() error {
 	}
 	if last < durable {
 		return core.E(core.Corrupt, "the log ends at entry %d but the index knows entry %d: the log has lost entries", last, durable)
+	}
+	return nil
+}
+
+// checkHead refuses a log whose oldest segment, beginning with entry head, begins behind
+// what may have been removed: then a file is missing.
+func checkHead(dir string, head core.LogIndex, snap *snapshot) error {
+	switch {
+	case snap == nil && head > 1:
+		return core.E(core.Corrupt, "%s begins with entry %d and there is no %s/%s: that file is missing, or the segment with entry 1", dir, head, raftName, snapshotName)
+	case snap != nil && head > snap.dead+1:
+		return core.E(core.Corrupt, "%s begins with entry %d, but nothing after entry %d was ever removed: the segment with entry %d is missing", dir, head, snap.dead, head-1)
+	}
+	return nil
+}
+
+// checkTerm refuses a vote file that is older than the log: it has forgotten votes.
+func (n *Node) checkTerm() error {
+	last := n.log.Last()
+	if last == 0 {
+		return nil
+	}
+	e, err := n.log.Entry(last)
+	if err != nil {
+		return fmt.Errorf("read the log's last entry: %w", err)
+	}
+	return termsAgree(n.o.FS.PathJoin(n.o.Dir, raftName, stableName), n.stable.term, e.Term)
+}
+
+func termsAgree(name string, voted uint64, logged core.Term) error {
+	if core.Term(voted) < logged {
+		return lostVote(name, fmt.Sprintf("knows term %d, but the log has entries of term %d", voted, logged))
 	}
 	return nil
 }

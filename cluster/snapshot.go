@@ -22,10 +22,10 @@ import (
 // up to where in the log that checkpoint reaches, for raft. The file is the record,
 // and so is what travels in an InstallSnapshot RPC:
 //
-//	+--------+-------+----------------+---------------+---------+------+
-//	| "PLSN" | flags | index, uvarint | term, uvarint | durable | conf |
-//	|        | u8    |                |               | uvarint | index|
-//	+--------+-------+----------------+---------------+---------+------+
+//	+--------+-------+----------------+---------------+---------+---------+------+
+//	| "PLSN" | flags | index, uvarint | term, uvarint | durable | dead    | conf |
+//	|        | u8    |                |               | uvarint | uvarint | index|
+//	+--------+-------+----------------+---------------+---------+---------+------+
 //	+---------------------------------+-----------------------+
 //	| configuration, uvarint + bytes  | CRC32C of all, u32    |
 //	+---------------------------------+-----------------------+
@@ -33,14 +33,15 @@ type snapshotStore struct {
 	fs      vfs.FS
 	name    string
 	latest  atomic.Pointer[snapshot]
-	install func(snapshot) error // gets what a leader's snapshot covers, or refuses
-	saved   func(snapshot) error // a snapshot is durable
+	install func(*snapshot) error // gets what a leader's snapshot covers, or refuses; sets dead
+	saved   func(snapshot) error  // a snapshot is durable
 }
 
 type snapshot struct {
 	index     core.LogIndex // the last entry that it covers
 	term      core.Term
 	durable   core.LogIndex // what the state machine had made durable: <= index
+	dead      core.LogIndex // entries up to it nobody wants: the log may begin right after it
 	installed bool          // it came from a leader: the log may lie wholly after it
 	confIndex core.LogIndex
 	conf      []byte // raft.EncodeConfiguration
@@ -81,6 +82,7 @@ func (s *snapshot) encode() []byte {
 	b = wire.AppendUvarint(b, uint64(s.index))
 	b = wire.AppendUvarint(b, uint64(s.term))
 	b = wire.AppendUvarint(b, uint64(s.durable))
+	b = wire.AppendUvarint(b, uint64(s.dead))
 	b = wire.AppendUvarint(b, uint64(s.confIndex))
 	b = wire.AppendBytes(b, s.conf)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
@@ -99,13 +101,14 @@ func decodeSnapshot(b []byte) (s snapshot, err error) {
 	s.index = core.LogIndex(r.Uvarint())
 	s.term = core.Term(r.Uvarint())
 	s.durable = core.LogIndex(r.Uvarint())
+	s.dead = core.LogIndex(r.Uvarint())
 	s.confIndex = core.LogIndex(r.Uvarint())
 	s.conf = append([]byte(nil), r.Bytes()...)
 	if err := r.Close(); err != nil {
 		return s, core.E(core.Corrupt, "snapshot record: %v", err)
 	}
-	if s.index == 0 || s.durable > s.index || s.confIndex > s.index {
-		return s, core.E(core.Corrupt, "snapshot at %d with durable %d and configuration %d", s.index, s.durable, s.confIndex)
+	if s.index == 0 || s.durable > s.index || s.dead > s.index || s.confIndex > s.index {
+		return s, core.E(core.Corrupt, "snapshot at %d with durable %d, dead %d and configuration %d", s.index, s.durable, s.dead, s.confIndex)
 	}
 	if _, err := decodeConfiguration(s.conf); err != nil {
 		return s, err
@@ -201,7 +204,7 @@ func (k *sink) Close() error {
 			return fmt.Errorf("snapshot from the leader: %w", err)
 		}
 		k.snap.durable, k.snap.installed = got.durable, true
-		if err := k.store.install(k.snap); err != nil {
+		if err := k.store.install(&k.snap); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -60,21 +59,36 @@ var (
 	_ raft.StableStore = (*stableStore)(nil)
 )
 
-// openStable opens the vote file in dir, or makes it. It refuses a file without a
-// valid slot: a node that has forgotten its vote may vote twice.
-func openStable(fs vfs.FS, dir string, fail func(error) error, watch *stallWatch) (*stableStore, error) {
+// openStable opens the vote file in dir, or makes it for a node that is new.
+func openStable(fs vfs.FS, dir string, isNew bool, fail func(error) error, watch *stallWatch) (*stableStore, error) {
 	s := &stableStore{fail: fail, watch: watch}
 	name := fs.PathJoin(dir, stableName)
-	b, err := vfs.ReadFile(fs, name)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		b = make([]byte, 2*stableSlot)
+	if _, err := fs.Stat(name); isNew && errors.Is(err, os.ErrNotExist) {
+		b := make([]byte, 2*stableSlot)
 		copy(b[stableSlot:], s.encode(1))
-		if err := vfs.WriteFile(fs, name, bytes.Clone(b)); err != nil { // a test file system takes the buffer
+		if err := vfs.WriteFile(fs, name, b); err != nil {
 			return nil, fmt.Errorf("create vote file: %w", err)
 		}
-	case err != nil:
-		return nil, fmt.Errorf("read vote file: %w", err)
+	}
+	err := s.load(fs, name)
+	if err != nil {
+		return nil, err
+	}
+	if s.file, err = fs.OpenReadWrite(name, vfs.Category); err != nil {
+		return nil, fmt.Errorf("open vote file: %w", err)
+	}
+	return s, nil
+}
+
+// load takes over what the file holds. It refuses one that is missing or without a
+// valid slot: a node that has forgotten its vote may vote twice.
+func (s *stableStore) load(fs vfs.FS, name string) error {
+	b, err := vfs.ReadFile(fs, name)
+	if errors.Is(err, os.ErrNotExist) {
+		return lostVote(name, "is missing")
+	}
+	if err != nil {
+		return fmt.Errorf("read vote file: %w", err)
 	}
 	valid := false
 	for at := 0; at < 2*stableSlot; at += stableSlot {
@@ -83,12 +97,13 @@ func openStable(fs vfs.FS, dir string, fail func(error) error, watch *stallWatch
 		}
 	}
 	if !valid {
-		return nil, core.E(core.Corrupt, "vote file %s has no valid slot: this node must not vote; move its data away and let it join again", name)
+		return lostVote(name, "has no valid slot")
 	}
-	if s.file, err = fs.OpenReadWrite(name, vfs.Category); err != nil {
-		return nil, fmt.Errorf("open vote file: %w", err)
-	}
-	return s, nil
+	return nil
+}
+
+func lostVote(name, what string) error {
+	return core.E(core.Corrupt, "vote file %s %s: this node must not vote; move its data away and let it join again", name, what)
 }
 
 func (s *stableStore) encode(seq uint64) []byte {

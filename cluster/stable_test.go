@@ -12,7 +12,7 @@ func openTestStable(tb testing.TB, fs vfs.FS) *stableStore { return openStableAt
 
 func openStableAt(tb testing.TB, fs vfs.FS, dir string) *stableStore {
 	tb.Helper()
-	s, err := openStable(fs, dir, func(err error) error { return err }, &stallWatch{})
+	s, err := openStable(fs, dir, true, func(err error) error { return err }, &stallWatch{})
 	must(tb, err)
 	return s
 }
@@ -49,7 +49,7 @@ func TestStableTornWrite(t *testing.T) {
 		}
 	}
 	must(t, vfs.WriteFile(fs, stableName, make([]byte, 2*stableSlot)))
-	_, err := openStable(fs, "", func(err error) error { return err }, &stallWatch{})
+	_, err := openStable(fs, "", true, func(err error) error { return err }, &stallWatch{})
 	wantKind(t, err, core.Corrupt)
 }
 

@@ -134,9 +134,8 @@ func (s *Store) Applied() core.LogIndex { return core.LogIndex(s.applied.Load())
 func (s *Store) Durable() core.LogIndex { return core.LogIndex(s.durable.Load()) }
 
 // FirstLive is a lower bound of the log indexes that live runs refer to; 0 when
-// there is none. It is that of the current state: after a crash, until the replay
-// is done, runs below it exist again, so the log must keep what it needs for the
-// replay, but not what they refer to.
+// there is none. It is that of the current state: a crash brings runs below it back, so
+// the log may drop only what is below it as of a checkpoint.
 func (s *Store) FirstLive() core.LogIndex { return core.LogIndex(s.firstLive.Load()) }
 
 // OverlayBytes estimates the memory of what changed since the last Freeze.

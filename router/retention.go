@@ -96,9 +96,9 @@ func (r *Router) proposeTrims(ctx context.Context, trims []state.Trim) error {
 }
 
 // trimLog lets the log drop the segments below the first entry that a queue refers
-// to. What a restart replays is kept by the log itself; by us too, to be sure.
+// to. The log itself keeps what a restart would still need.
 func (r *Router) trimLog() {
-	to := r.state.Durable() // read first: what lives later has a higher index
+	to := r.state.Applied()
 	if live := r.state.Store().FirstLive(); live > 0 {
 		to = min(to, live-1)
 	}

@@ -149,6 +149,54 @@ func TestServeRefusesADamagedLog(t *testing.T) {
 	}
 }
 
+// fill makes a data directory whose log has several segments, all of them wanted.
+func fill(t *testing.T) (dir string, segments []string) {
+	t.Helper()
+	dir = t.TempDir()
+	s := start(t, dir)
+	line := strings.Repeat("x", 300<<10) + "\n"
+	for range 2 {
+		must(t, strings.Repeat(line, 5), "pub", "words", "-b", s.kafka)
+	}
+	s.end(t)
+	segments, err := filepath.Glob(filepath.Join(dir, "log", "*.log"))
+	if err != nil || len(segments) < 3 {
+		t.Fatal(segments, err)
+	}
+	return dir, segments
+}
+
+// serveRefuses checks that serve names what is wrong in one line, and leaves the log alone.
+func serveRefuses(t *testing.T, dir, want string) {
+	t.Helper()
+	names := func() (all string) {
+		entries, err := os.ReadDir(filepath.Join(dir, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			all += e.Name() + "\n"
+		}
+		return all
+	}
+	before := names()
+	code, _, errs := call(t, "", "serve", "--data-dir", dir, "--kafka-listen=:0", "--http-listen=:0", "--log-level=error", "--segment-size=1MiB")
+	if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+		t.Errorf("serve: %d %s", code, errs)
+	}
+	if after := names(); before != after {
+		t.Errorf("the log's files were\n%sand are\n%s", before, after)
+	}
+}
+
+func TestServeRefusesALogWithoutItsOldestSegment(t *testing.T) {
+	dir, segments := fill(t)
+	if err := os.Remove(segments[0]); err != nil {
+		t.Fatal(err)
+	}
+	serveRefuses(t, dir, "is missing")
+}
+
 func TestEffectiveConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(file, []byte(must(t, "", "config", "--flush=os")), 0o600); err != nil {

@@ -126,6 +126,9 @@ func (l *Log) load() (torn core.LogIndex, err error) {
 		if len(d.tables) > 0 {
 			return 0, core.E(core.Corrupt, "%s: position tables but no segments: the log's files are missing", l.dir)
 		}
+		if l.o.Durable > 0 {
+			return 0, core.E(core.Corrupt, "%s: no segments, but entry %d was durable: the log's files are missing", l.dir, l.o.Durable)
+		}
 		s, err := l.createSegment(segmentHeader{base: 1})
 		if err != nil {
 			return 0, err

@@ -95,6 +95,10 @@ func (s *State) Applied() core.LogIndex { return s.store.Applied() }
 // Durable is the index of the last entry whose effects are on disk.
 func (s *State) Durable() core.LogIndex { return s.store.Durable() }
 
+// FirstLive is a lower bound of the log entries that queues refer to; 0 when they refer
+// to none.
+func (s *State) FirstLive() core.LogIndex { return s.store.FirstLive() }
+
 // OverlayBytes is the memory that the next checkpoint would free.
 func (s *State) OverlayBytes() int64 { return s.store.OverlayBytes() }
 

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"time"
+
+	"polylog/core"
+)
+
+// The log loses whole segments at its front, and only what the durable state wants no
+// more: entries up to the snapshot record's dead index. A crash goes back to no
+// earlier state, so no reference to a removed entry ever comes back; and a log that
+// begins behind the dead index has lost a file (checkHead).
+
+// deadIndex is the last entry that the log may lose.
+func (n *Node) deadIndex() core.LogIndex {
+	s := n.snapshots.latest.Load()
+	if s == nil {
+		return 0
+	}
+	return min(s.dead, s.index, n.machine.Durable())
+}
+
+// trimDead removes the segments that nobody wants.
+func (n *Node) trimDead() {
+	to := n.deadIndex()
+	if to == 0 {
+		return
+	}
+	if err := n.log.TrimHead(to); err != nil {
+		n.o.Logger.Warn("old segments not removed", "to", uint64(to), "err", err)
+	}
+}
+
+// Trim says that no entry up to index is wanted any more. Segments without any other
+// are removed; where that takes a checkpoint first Trim makes one, if the last that it
+// made is TrimPause ago.
+func (n *Node) Trim(index core.LogIndex) {
+	n.trimDead()
+	segments := n.log.Segments()
+	if oldest := segments[0]; !oldest.Sealed || oldest.Next > min(index, n.machine.Applied())+1 {
+		return // a checkpoint would free nothing
+	}
+	n.trimMu.Lock()
+	defer n.trimMu.Unlock()
+	if !n.trimmed.IsZero() && time.Since(n.trimmed) < n.o.TrimPause {
+		return
+	}
+	n.trimmed = time.Now()
+	n.checkpoint()
+	n.trimDead()
+}
