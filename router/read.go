@@ -84,9 +84,13 @@ func (r *Router) Read(q core.QueueID, from core.Offset, o ReadOptions, dst *Batc
 	items, bytes := len(dst.Items), dst.Bytes
 	err = r.readRuns(q, from, head.End, o, dst)
 	if err != nil && core.KindOf(err) == core.NotFound {
-		// Retention was faster than we.
-		if now, err2 := r.Head(q); err2 == nil && now.Start > from {
+		now, err2 := r.Head(q)
+		switch {
+		case err2 != nil: // deleted meanwhile
+		case now.Start > from: // retention was faster than we
 			return now, core.E(core.OutOfRange, "offset %d of queue %d was trimmed, it starts at %d", from, q, now.Start)
+		default:
+			err = core.E(core.Corrupt, "queue %d: %v", q, err)
 		}
 	}
 	if err != nil && len(dst.Items) > items {
