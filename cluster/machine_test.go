@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func (m *testMachine) Apply(entries []core.Entry) [][]core.Result {
 			m.state.Hash = h.Sum64()
 			switch {
 			case len(body) >= 4 && string(body[:4]) == "keep":
-				m.state.Wanted = append(m.state.Wanted[:len(m.state.Wanted):len(m.state.Wanted)], e.Index)
+				m.state.Wanted = append(slices.Clip(m.state.Wanted), e.Index)
 			case len(body) == 7 && string(body[:6]) == "forget":
 				m.state.Wanted = m.state.Wanted[min(len(m.state.Wanted), int(body[6]-'0')):]
 				m.state.Forgets = true
