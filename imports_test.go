@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"protocols/amqp":        {"core", "core/wire", "router"},
 	"protocols/mqtt":        {"core", "core/wire", "router"},
 	"protocols/http":        {"core", "core/wire", "router"},
-	"cmd/polylog/config":    {},
+	"cmd/polylog/config":    {"router"},
 	"cmd/polylog": {
 		"core", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "router", "router/state",
 		"protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "cmd/polylog/config",

@@ -5,15 +5,15 @@ package router
 // set at run time and hold for the whole cluster.
 var brokerKeys = []ConfigKey{
 	{
-		Name: "advertised.listeners", Type: TypeString, ReadOnly: true, Unset: true,
-		Doc: "The addresses that clients are told; set by the node's own configuration.",
+		Name: "advertised.listeners", Type: TypeString, ReadOnly: true, Unset: true, Instead: "kafka-advertise",
+		Doc: "The addresses that clients are told.",
 	},
 	{
 		Name: "auto.create.topics.enable", Type: TypeBoolean, Default: "true",
 		Doc: "Whether asking for a topic's metadata creates it.",
 	},
 	{
-		Name: "broker.id", Type: TypeInt, Default: "-1", ReadOnly: true,
+		Name: "broker.id", Type: TypeInt, Default: "-1", ReadOnly: true, Instead: "node-id",
 		Doc: "The number that clients know this node by.",
 	},
 	{
@@ -36,7 +36,7 @@ var brokerKeys = []ConfigKey{
 		Doc: "The replication factor that new topics are said to have. Every node has everything, whatever is set.",
 	},
 	{
-		Name: "delete.topic.enable", Type: TypeBoolean, Default: "true", ReadOnly: true,
+		Name: "delete.topic.enable", Type: TypeBoolean, Default: "true", ReadOnly: true, Static: true,
 		Doc: "Whether topics can be deleted.",
 	},
 	{
@@ -56,7 +56,7 @@ var brokerKeys = []ConfigKey{
 		Doc: "After how many milliseconds of silence a member of a consumer group of the newer protocol is dropped.",
 	},
 	{
-		Name: "group.coordinator.rebalance.protocols", Type: TypeList, Default: "classic,consumer,streams", ReadOnly: true,
+		Name: "group.coordinator.rebalance.protocols", Type: TypeList, Default: "classic,consumer", ReadOnly: true,
 		Doc: "The group protocols that are spoken.",
 	},
 	{
@@ -77,19 +77,19 @@ var brokerKeys = []ConfigKey{
 	},
 	{
 		Name: "inter.broker.protocol.version", Type: TypeString, Default: "4.1-IV1", ReadOnly: true,
-		Doc: "Accepted for tools that look for it.",
+		Doc: "Shown to tools that look for it.",
 	},
 	{
-		Name: "listeners", Type: TypeString, ReadOnly: true, Unset: true,
-		Doc: "The addresses that are listened on; set by the node's own configuration.",
+		Name: "listeners", Type: TypeString, ReadOnly: true, Unset: true, Instead: "kafka-listen",
+		Doc: "The addresses that are listened on.",
 	},
 	{Name: "log.cleaner.delete.retention.ms", Type: TypeLong, Default: "86400000", check: atLeast(0), Doc: "Default of delete.retention.ms."},
-	{Name: "log.cleaner.enable", Type: TypeBoolean, Default: "true", ReadOnly: true, Doc: "Accepted for tools that look for it: there is no compaction yet."},
+	{Name: "log.cleaner.enable", Type: TypeBoolean, Default: "true", ReadOnly: true, Doc: "Shown to tools that look for it: there is no compaction yet."},
 	{Name: "log.cleaner.max.compaction.lag.ms", Type: TypeLong, Default: maxLong, check: atLeast(1), Doc: "Default of max.compaction.lag.ms."},
 	{Name: "log.cleaner.min.cleanable.ratio", Type: TypeDouble, Default: "0.5", check: between(0, 1), Doc: "Default of min.cleanable.dirty.ratio."},
 	{Name: "log.cleaner.min.compaction.lag.ms", Type: TypeLong, Default: "0", check: atLeast(0), Doc: "Default of min.compaction.lag.ms."},
 	{Name: "log.cleanup.policy", Type: TypeList, Default: "delete", check: listOf("compact", "delete"), Doc: "Default of cleanup.policy."},
-	{Name: "log.dirs", Type: TypeList, ReadOnly: true, Unset: true, Doc: "The data directory; set by the node's own configuration."},
+	{Name: "log.dirs", Type: TypeList, ReadOnly: true, Unset: true, Instead: "data-dir", Doc: "The data directory."},
 	{Name: "log.flush.interval.messages", Type: TypeLong, Default: maxLong, check: atLeast(1), Doc: "Default of flush.messages."},
 	{Name: "log.flush.interval.ms", Type: TypeLong, Unset: true, Doc: "Default of flush.ms."},
 	{Name: "log.flush.scheduler.interval.ms", Type: TypeLong, Default: maxLong, Doc: "Default of flush.ms where log.flush.interval.ms is not set."},
@@ -124,9 +124,9 @@ var brokerKeys = []ConfigKey{
 	},
 	{Name: "message.max.bytes", Type: TypeInt, Default: "1048588", check: atLeast(0), Doc: "Default of max.message.bytes."},
 	{Name: "min.insync.replicas", Type: TypeInt, Default: "1", check: atLeast(1), Doc: "Default of the topic key of that name."},
-	{Name: "node.id", Type: TypeInt, Default: "-1", ReadOnly: true, Doc: "The number that clients know this node by."},
+	{Name: "node.id", Type: TypeInt, Default: "-1", ReadOnly: true, Instead: "node-id", Doc: "The number that clients know this node by."},
 	{
-		Name: "num.partitions", Type: TypeInt, Default: "1", check: atLeast(1),
+		Name: "num.partitions", Type: TypeInt, Default: "1", check: between(1, MaxPartitions),
 		Doc: "The number of partitions of topics that are created without one.",
 	},
 	{
@@ -143,19 +143,19 @@ var brokerKeys = []ConfigKey{
 	},
 	{
 		Name: "offsets.topic.num.partitions", Type: TypeInt, Default: "50", ReadOnly: true,
-		Doc: "Accepted for tools that look for it: offsets are kept in the state, not in a topic.",
+		Doc: "Shown to tools that look for it: offsets are kept in the state, not in a topic.",
 	},
 	{
 		Name: "offsets.topic.replication.factor", Type: TypeShort, Default: "1", ReadOnly: true,
-		Doc: "Accepted for tools that look for it: offsets are kept in the state, not in a topic.",
+		Doc: "Shown to tools that look for it: offsets are kept in the state, not in a topic.",
 	},
 	{Name: "process.roles", Type: TypeList, Default: "broker,controller", ReadOnly: true, Doc: "What this node is."},
 	{
 		Name: "producer.id.expiration.ms", Type: TypeInt, Default: "86400000", check: atLeast(1),
 		Doc: "How long an idle producer's sequence is remembered, in milliseconds.",
 	},
-	{Name: "queued.max.requests", Type: TypeInt, Default: "500", check: atLeast(1), ReadOnly: true, Doc: "Accepted for tools that look for it."},
-	{Name: "replica.fetch.max.bytes", Type: TypeInt, Default: "1048576", ReadOnly: true, Doc: "Accepted for tools that look for it."},
+	{Name: "queued.max.requests", Type: TypeInt, Default: "500", check: atLeast(1), ReadOnly: true, Doc: "Shown to tools that look for it."},
+	{Name: "replica.fetch.max.bytes", Type: TypeInt, Default: "1048576", ReadOnly: true, Doc: "Shown to tools that look for it."},
 	{
 		Name: "socket.request.max.bytes", Type: TypeInt, Default: "104857600", check: atLeast(1), ReadOnly: true,
 		Doc: "The largest request, in bytes.",

@@ -54,8 +54,13 @@ type ConfigKey struct {
 	// Synonyms are the broker keys that give a topic key its default, the
 	// strongest first, each with what its value is multiplied by.
 	Synonyms []Synonym
-	// ReadOnly keys can be seen but not set at run time.
+	// ReadOnly keys can be seen but not set at run time; in the node's own
+	// configuration they can only be said to be what they are, unless Static.
 	ReadOnly bool
+	// Static keys are ReadOnly, but the node's own configuration may set them.
+	Static bool
+	// Instead is what to use in place of a ReadOnly key.
+	Instead string
 	// Unset means that Default is no value at all: Kafka's null.
 	Unset bool
 

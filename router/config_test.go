@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,37 @@ func TestConfigSources(t *testing.T) {
 
 	if err := r.AlterBrokerConfig(ctx, nobody, []router.ConfigChange{set("node.id", "3")}, false, false); core.KindOf(err) != core.Invalid {
 		t.Errorf("a read-only key: %v", err)
+	}
+}
+
+func TestFixedKeysAreNotTakenSilently(t *testing.T) {
+	for key, c := range map[string]struct{ is, other, want string }{
+		"node.id":                  {"-1", "7", "use node-id"},
+		"socket.request.max.bytes": {"104857600", "1000", "is fixed at 104857600"},
+		"delete.topic.enable":      {"false", "maybe", "want true or false"},
+	} {
+		if err := router.CheckBrokerConfig(key, c.is); err != nil {
+			t.Errorf("%s=%s: %v", key, c.is, err)
+		}
+		if err := router.CheckBrokerConfig(key, c.other); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: %v, want %q", key, c.other, err, c.want)
+		}
+	}
+	if err := router.CheckBrokerConfig("log.dirs", ""); err == nil {
+		t.Error("log.dirs: a key without value was set")
+	}
+}
+
+func TestTopicsAreNotDeletedWhereThatIsOff(t *testing.T) {
+	r, _ := routertest.Start(t, func(o *router.Options) {
+		o.Defaults = map[string]string{"delete.topic.enable": "false"}
+	})
+	topic := routertest.Topic(t, r, "a", 1, nil)
+	if err := r.DeleteTopic(t.Context(), nobody, topic.Name); !errors.Is(err, router.ErrDeletionDisabled) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := r.Topic(topic.Name); !ok {
+		t.Error("the topic is gone")
 	}
 }
 

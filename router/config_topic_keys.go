@@ -22,11 +22,11 @@ var topicKeys = []ConfigKey{
 	},
 	{
 		Name: "compression.gzip.level", Type: TypeInt, Default: "-1", check: gzipLevel, Synonyms: same("compression.gzip.level"),
-		Doc: "Compression level when the broker has to compress with gzip itself; -1 is the codec's default.",
+		Doc: "Level of compression with gzip. Accepted for compatibility: the broker compresses nothing; -1 is the codec's default.",
 	},
 	{
 		Name: "compression.lz4.level", Type: TypeInt, Default: "9", check: between(1, 17), Synonyms: same("compression.lz4.level"),
-		Doc: "Compression level when the broker has to compress with lz4 itself.",
+		Doc: "Level of compression with lz4. Accepted for compatibility: the broker compresses nothing.",
 	},
 	{
 		Name: "compression.type", Type: TypeString, Default: "producer", check: oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), Synonyms: same("compression.type"),
@@ -34,7 +34,7 @@ var topicKeys = []ConfigKey{
 	},
 	{
 		Name: "compression.zstd.level", Type: TypeInt, Default: "3", check: between(-131072, 22), Synonyms: same("compression.zstd.level"),
-		Doc: "Compression level when the broker has to compress with zstd itself.",
+		Doc: "Level of compression with zstd. Accepted for compatibility: the broker compresses nothing.",
 	},
 	{
 		Name: "delete.retention.ms", Type: TypeLong, Default: "86400000", check: atLeast(0), Synonyms: same("log.cleaner.delete.retention.ms"),

@@ -38,6 +38,7 @@ type BrokerConfig struct {
 	NumPartitions               int
 	DefaultReplicationFactor    int
 	AutoCreateTopics            bool
+	DeleteTopics                bool
 	MessageMaxBytes             int
 	FetchMaxBytes               int
 	OffsetMetadataMaxBytes      int
@@ -123,10 +124,12 @@ func (b brokerValues) number(name string) int { return int(b.long(name)) }
 
 func (b brokerValues) parse() BrokerConfig {
 	auto, _ := b.get("auto.create.topics.enable")
+	deletion, _ := b.get("delete.topic.enable")
 	return BrokerConfig{
 		NumPartitions:               b.number("num.partitions"),
 		DefaultReplicationFactor:    b.number("default.replication.factor"),
 		AutoCreateTopics:            isTrue(auto.Value),
+		DeleteTopics:                isTrue(deletion.Value),
 		MessageMaxBytes:             b.number("message.max.bytes"),
 		FetchMaxBytes:               b.number("fetch.max.bytes"),
 		OffsetMetadataMaxBytes:      b.number("offset.metadata.max.bytes"),
@@ -267,13 +270,24 @@ func CheckTopicConfig(key, value string) error {
 	return k.checkValue(value)
 }
 
-// CheckBrokerConfig is nil for a known broker key with a value that it accepts.
+// CheckBrokerConfig is nil for a known broker key with a value that the node's own
+// configuration may give it: none but what it is anyway where it is fixed.
 func CheckBrokerConfig(key, value string) error {
 	k, ok := brokerKey(key)
 	if !ok {
 		return core.E(core.Invalid, "unknown broker configuration %s", key)
 	}
-	return k.checkValue(value)
+	if err := k.checkValue(value); err != nil || !k.ReadOnly || k.Static || !k.Unset && strings.TrimSpace(value) == k.Default {
+		return err
+	}
+	switch {
+	case k.Instead != "":
+		return core.E(core.Invalid, "broker configuration %s cannot be set: use %s", key, k.Instead)
+	case k.Unset:
+		return core.E(core.Invalid, "broker configuration %s cannot be set", key)
+	default:
+		return core.E(core.Invalid, "broker configuration %s is fixed at %s, it cannot be %q", key, k.Default, value)
+	}
 }
 
 // checkTopicConfigs checks a whole set of overrides, also against each other.

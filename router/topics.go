@@ -193,10 +193,16 @@ func (r *Router) partitionCount(n int) (int, error) {
 	return n, nil
 }
 
+// ErrDeletionDisabled is DeleteTopic's answer with delete.topic.enable=false.
+var ErrDeletionDisabled = core.E(core.Limit, "topics cannot be deleted: delete.topic.enable is false")
+
 // DeleteTopic deletes a topic with its records, group offsets and producers.
 func (r *Router) DeleteTopic(ctx context.Context, p Principal, name core.Name) error {
 	if err := r.auth.Authorize(p, OpDelete, topicResource(name)); err != nil {
 		return err
+	}
+	if !r.BrokerConfig().DeleteTopics {
+		return ErrDeletionDisabled
 	}
 	t, ok := r.state.Topic(name)
 	if !ok {

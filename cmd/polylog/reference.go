@@ -19,9 +19,10 @@ func writeReference(w io.Writer) error {
 	b.WriteString(`
 ## Broker settings
 
-Kafka's own names, for ` + "`broker-config`" + ` and for Kafka's tools. Those without "fixed" can be
-altered at run time and hold for the whole cluster then; limits of connections and
-groups are taken over when the broker starts.
+Kafka's own names, for ` + "`broker-config`" + ` and for Kafka's tools. What is fixed cannot be
+set at all, and giving it another value is an error, except where "at the start" follows.
+The others can be altered at run time and hold for the whole cluster then; limits of
+connections and groups are taken over when the broker starts.
 
 | name | type | default | meaning |
 | --- | --- | --- | --- |
@@ -56,7 +57,12 @@ func writeKey(b *strings.Builder, k *router.ConfigKey) {
 		}
 	}
 	doc := k.Doc
-	if k.ReadOnly {
+	switch {
+	case k.Static:
+		doc += " Fixed at the start."
+	case k.Instead != "":
+		doc += " Fixed: use `" + k.Instead + "`."
+	case k.ReadOnly:
 		doc += " Fixed."
 	}
 	if len(k.Synonyms) > 0 {

@@ -105,7 +105,7 @@ func TestServeRefusesInOneLine(t *testing.T) {
 		{"newer", []string{"--data-dir", newer}, exitFailed, "format 99"},
 		{"address in use", []string{"--data-dir", t.TempDir(), "--kafka-listen", s.kafka}, exitFailed, "address already in use"},
 		{"no such address", []string{"--data-dir", t.TempDir(), "--kafka-listen", "192.0.2.1:0"}, exitFailed, "cannot assign requested address"},
-		{"bad broker configuration", []string{"--data-dir", t.TempDir(), "--broker-config", "num.partitions=lots"}, exitFailed, "num.partitions"},
+		{"bad broker configuration", []string{"--data-dir", t.TempDir(), "--broker-config", "num.partitions=lots"}, exitUsage, "num.partitions"},
 		{"address file", []string{"--data-dir", t.TempDir(), "--addr-file", "/nonexistent/a"}, exitFailed, "addr-file"},
 		{"bad value", []string{"--flush=never"}, exitUsage, "is none of sync, interval, os"},
 		{"no such file", []string{"--config=/nonexistent/c"}, exitUsage, "no such file"},

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -43,6 +44,9 @@ func deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) *
 		t.TopicID = topic.ID
 		if err := c.srv.router.DeleteTopic(ctx, c.principal, topic.Name); err != nil {
 			t.ErrorCode, t.ErrorMessage = adminCode(err), message(err)
+			if c.version >= 3 && errors.Is(err, router.ErrDeletionDisabled) {
+				t.ErrorCode = codeTopicDeletionDisabled
+			}
 		}
 	})
 	return resp

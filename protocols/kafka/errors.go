@@ -58,6 +58,7 @@ const (
 	codeGroupIDNotFound              int16 = 69
 	codeFetchSessionIDNotFound       int16 = 70
 	codeInvalidFetchSessionEpoch     int16 = 71
+	codeTopicDeletionDisabled        int16 = 73
 	codeFencedLeaderEpoch            int16 = 74
 	codeUnknownLeaderEpoch           int16 = 75
 	codeUnsupportedCompressionType   int16 = 76

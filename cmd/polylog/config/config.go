@@ -11,6 +11,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 )
 
@@ -28,7 +29,7 @@ type Config struct {
 	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for health checks, metrics and profiles."`
 	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster. A lone node needs none."`
 
-	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. What is altered at run time through a Kafka client wins over them."`
+	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. On the command line and in the environment each is name=value, several separated by semicolons. What is altered at run time through a Kafka client wins over them."`
 
 	MaxConnections int  `key:"max-connections" min:"1" default:"10000" doc:"Kafka connections at a time; more are closed at once."`
 	RequestMemory  Size `key:"request-memory" min:"1MiB" default:"128MiB" doc:"Memory for Kafka requests that are being received or worked on, all connections together; beyond it clients have to wait. One request of up to 100 MiB is let in always."`
@@ -65,6 +66,9 @@ func Default() *Config {
 func (c *Config) Validate() error {
 	if c.DataDir == "" {
 		return fmt.Errorf("data-dir: must name a directory")
+	}
+	if _, port, err := net.SplitHostPort(c.KafkaListen); err == nil && port != "0" && c.KafkaListen == c.HTTPListen {
+		return fmt.Errorf("kafka-listen and http-listen: both are %s", c.KafkaListen)
 	}
 	if c.MemoryLimit > 0 && c.MemoryLimit < c.LogCache+c.IndexCache {
 		return fmt.Errorf("memory-limit: %s is less than log-cache and index-cache together (%s)", c.MemoryLimit, c.LogCache+c.IndexCache)

@@ -33,7 +33,7 @@ func AddFlags(fs *pflag.FlagSet) {
 	fs.String(fileKey, "", "YAML file with settings (environment: "+EnvPrefix+"CONFIG)")
 	for _, s := range Default().settings() {
 		if s.isPairs() {
-			fs.StringArray(s.key, nil, s.usage()+" (name=value, may be repeated)")
+			fs.StringArray(s.key, nil, s.usage()+" (name=value; may be repeated, or several separated by semicolons)")
 			continue
 		}
 		fs.String(s.key, s.def, s.usage())
@@ -178,6 +178,9 @@ func setMapping(s setting, pair *ast.MappingValueNode) error {
 	for it := inner.MapRange(); it.Next(); {
 		name := it.Key().GetToken()
 		text, err := scalar(it.Value())
+		if err == nil {
+			err = checkPair(name.Value, text)
+		}
 		if err != nil {
 			return fmt.Errorf("line %d: %s: %s: %w", name.Position.Line, s.key, name.Value, err)
 		}

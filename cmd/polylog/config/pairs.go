@@ -5,9 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"polylog/router"
 )
 
-// Pairs are settings that have names of their own, such as Kafka's. In a file they
+// Pairs are settings of the broker under Kafka's own names. In a file they
 // are a mapping; on the command line and in the environment k=v, several of them
 // separated by semicolons (a value may hold commas). Each source adds to the ones
 // that it wins over.
@@ -22,10 +24,27 @@ func (p *Pairs) UnmarshalText(text []byte) error {
 		if !ok || k == "" {
 			return fmt.Errorf("%q is not name=value", pair)
 		}
-		next = next.with(k, strings.TrimSpace(v))
+		v = strings.TrimSpace(v)
+		if err := checkPair(k, v); err != nil {
+			return err
+		}
+		next = next.with(k, v)
 	}
 	*p = next
 	return nil
+}
+
+// checkPair is nil for a setting that there is with a value that it can have.
+func checkPair(k, v string) error {
+	var names []string
+	for _, known := range router.BrokerConfigKeys() {
+		names = append(names, known.Name)
+	}
+	err := router.CheckBrokerConfig(k, v)
+	if err != nil && !slices.Contains(names, k) {
+		return fmt.Errorf("%w%s", err, suggest(k, names))
+	}
+	return err
 }
 
 // String is what UnmarshalText reads, in the order of the names.

@@ -15,6 +15,9 @@ import (
 // EnvPrefix begins the name of every environment variable of ours.
 const EnvPrefix = "POLYLOG_"
 
+// levels are the names of slog's levels, which lie four apart.
+var levels = []string{"debug", "info", "warn", "error"}
+
 // setting is one field of a Config, as its tags describe it:
 //
 //	key      its name
@@ -92,6 +95,14 @@ func (s setting) bound(text string) int64 {
 func (s setting) parse(text string) (reflect.Value, error) {
 	v := reflect.New(s.field.Type()).Elem()
 	v.Set(s.field) // for a value that adds to what is there
+	if _, ok := reflect.TypeAssert[slog.Level](v); ok {
+		i := slices.Index(levels, text)
+		if i < 0 {
+			return v, fmt.Errorf("%q is none of %s", text, strings.Join(levels, ", "))
+		}
+		v.SetInt(int64(slog.LevelDebug) + 4*int64(i))
+		return v, nil
+	}
 	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
 		return v, u.UnmarshalText([]byte(text))
 	}
@@ -137,8 +148,10 @@ func (s setting) checkText(text string) error {
 	host, port, err := net.SplitHostPort(text)
 	n, perr := strconv.ParseUint(port, 10, 16)
 	switch {
-	case err != nil || perr != nil:
+	case err != nil:
 		return fmt.Errorf("%q is not host:port", text)
+	case perr != nil:
+		return fmt.Errorf("%q has a port that is not from 0 to 65535", text)
 	case s.kind == "advertise" && (host == "" || n == 0):
 		return fmt.Errorf("%q must name a host and a port", text)
 	}
