@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash crash-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka ## everything that proves a change: unit tests, then real Kafka clients
+test: unit compat-kafka crash-short ## everything that proves a change: unit tests, then real Kafka clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
@@ -59,6 +59,9 @@ compat-kafka: build ## real Kafka clients against the binary
 
 crash: build ## kill -9 under load, again and again, and look for what was lost
 	compat-tests/crash/run.sh
+
+crash-short: build # five kills, for make test
+	KILLS=5 compat-tests/crash/run.sh
 
 demo: build ## Kafka Streams' WordCount on a real text, with a kill -9 in the middle
 	compat-tests/demo/run.sh

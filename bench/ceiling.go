@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,7 +96,7 @@ func bareReceive(c net.Conn, file string, flush bool) error {
 			}
 		}
 		if err != nil {
-			return nil //nolint:nilerr // the client has sent all
+			return nil // the client has sent all
 		}
 	}
 }
@@ -198,7 +199,7 @@ func bareCatchUp(dir string, total int64) (result, error) {
 	for {
 		k, err := c.Read(buf)
 		n += int64(k)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 )
 
@@ -103,11 +104,7 @@ func (l *ledger) ends() map[partition]int64 {
 func (l *ledger) commits() map[partition]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := map[partition]int64{}
-	for p, o := range l.committed {
-		m[p] = o
-	}
-	return m
+	return maps.Clone(l.committed)
 }
 
 // acked is how many records were acknowledged.

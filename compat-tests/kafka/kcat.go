@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -243,11 +244,8 @@ func (m *kcatMember) waitFor(ctx context.Context, what *regexp.Regexp) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for {
-		lines := strings.Split(text(m.say), "\n")
-		for _, l := range lines {
-			if what.MatchString(l) {
-				return nil
-			}
+		if slices.ContainsFunc(strings.Split(text(m.say), "\n"), what.MatchString) {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

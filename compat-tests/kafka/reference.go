@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,7 +89,8 @@ func (r *reference) gone(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if t, ok := m.Topics[name]; !ok || t.Err != nil {
+		t, ok := m.Topics[name]
+		if gone := !ok || t.Err != nil; gone {
 			return nil
 		}
 	}
@@ -259,7 +261,7 @@ func (r *reference) describe(ctx context.Context, group string) (kadm.DescribedG
 		return kadm.DescribedGroup{}, err
 	}
 	d := g[group]
-	if d.Err != nil && d.Err != kerr.GroupIDNotFound {
+	if d.Err != nil && !errors.Is(d.Err, kerr.GroupIDNotFound) {
 		return d, d.Err
 	}
 	return d, nil

@@ -8,11 +8,8 @@ import (
 	"polylog/compat/kafka/clients/proto"
 )
 
-// first gives the error of the request, or else the one of its only subject.
-func first(err error, sub map[string]error) error {
-	if err != nil {
-		return err
-	}
+// first gives the error of a request's only subject.
+func first(sub map[string]error) error {
 	for _, e := range sub {
 		if e != nil {
 			return e
@@ -30,7 +27,7 @@ func (d *driver) create(a proto.Args) (proto.Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, first(nil, r.Errors)
+	return nil, first(r.Errors)
 }
 
 func (d *driver) delete(a proto.Args) (proto.Args, error) {
@@ -38,7 +35,7 @@ func (d *driver) delete(a proto.Args) (proto.Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, first(nil, r.Errors)
+	return nil, first(r.Errors)
 }
 
 func (d *driver) topics(proto.Args) (proto.Args, error) {
@@ -68,7 +65,7 @@ func (d *driver) addParts(a proto.Args) (proto.Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, first(nil, r.Errors)
+	return nil, first(r.Errors)
 }
 
 func (d *driver) getConfig(a proto.Args) (proto.Args, error) {
@@ -148,7 +145,7 @@ func (d *driver) deleteGroup(a proto.Args) (proto.Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, first(nil, r.Errors)
+	return nil, first(r.Errors)
 }
 
 func (d *driver) bounds(a proto.Args) (proto.Args, error) {

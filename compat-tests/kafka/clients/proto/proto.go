@@ -132,7 +132,7 @@ func (d *Driver) Rec(member, topic string, part int32, offset int64, value []byt
 	}.String())
 }
 
-// Key, Value, Header are the contents of record i.
+// Key is ki.
 func Key(i int64) []byte { return []byte("k" + strconv.FormatInt(i, 10)) }
 
 // Value is vi and a hundred dots, so that codecs find something to do.
@@ -140,7 +140,7 @@ func Value(i int64) []byte {
 	return []byte("v" + strconv.FormatInt(i, 10) + strings.Repeat(".", 100))
 }
 
-// Header is the value of header n.
+// Header is the value of record i's header, n.
 func Header(i int64) []byte { return []byte(strconv.FormatInt(i, 10)) }
 
 // Name is a value without its dots.
