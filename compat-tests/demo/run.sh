@@ -35,7 +35,7 @@ mkdir -p "$cache"
 if ! sha256sum pom.xml | cmp -s - "$cache/stamp"; then
   say "fetching Kafka Streams' examples and Kafka's console tools"
   rm -rf "$cache/jars"
-  mvn -B -q dependency:copy-dependencies -DoutputDirectory="$cache/jars"
+  mvn -B -q dependency:copy-dependencies -DoutputDirectory="$cache/jars" >"$work/maven.out" 2>&1 || { cat "$work/maven.out"; exit 1; }
   sha256sum pom.xml >"$cache/stamp"
 fi
 cat >"$work/log4j2.xml" <<'X'

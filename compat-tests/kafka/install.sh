@@ -32,7 +32,8 @@ stamp() {
 # jars POM VERSION FOLDER
 jars() {
   rm -rf "$3"
-  mvn -B -q -f "$1" dependency:copy-dependencies -Dkafka.version="$2" -DoutputDirectory="$3"
+  mvn -B -q -f "$1" dependency:copy-dependencies -Dkafka.version="$2" -DoutputDirectory="$3" >"$cache/maven.out" 2>&1 ||
+    { cat "$cache/maven.out"; exit 1; }
 }
 
 fresh tools tools/pom.xml || {
