@@ -21,9 +21,10 @@ const (
 
 // listOffsets finds offsets by time.
 func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
-	ctx, cancel := within(ctx, req.TimeoutMillis)
+	limited, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
 	resp := kmsg.NewPtrListOffsetsResponse()
+	seen := once[partition]{}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t := kmsg.NewListOffsetsResponseTopic()
@@ -33,13 +34,19 @@ func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *km
 			topic, code = nil, codeTopicAuthorizationFailed
 		}
 		for j := range rt.Partitions {
+			if !c.grow(ctx, elementBytes) {
+				return resp
+			}
 			p := kmsg.NewListOffsetsResponseTopicPartition()
 			p.Partition = rt.Partitions[j].Partition
 			p.Timestamp, p.Offset, p.LeaderEpoch = -1, -1, -1
-			if topic == nil {
+			switch {
+			case !seen.first(partition{rt.Topic, p.Partition}): // as Kafka does
+				p.ErrorCode = codeInvalidRequest
+			case topic == nil:
 				p.ErrorCode = code
-			} else {
-				p.ErrorCode = c.listOffset(ctx, topic, &rt.Partitions[j], req.IsolationLevel, &p)
+			default:
+				p.ErrorCode = c.listOffset(limited, topic, &rt.Partitions[j], req.IsolationLevel, &p)
 			}
 			t.Partitions = append(t.Partitions, p)
 		}

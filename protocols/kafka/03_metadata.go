@@ -31,6 +31,9 @@ func metadata(ctx context.Context, c *call, req *kmsg.MetadataRequest) *kmsg.Met
 	if req.Topics == nil || c.version == 0 && len(req.Topics) == 0 {
 		for _, t := range c.srv.router.Topics(c.srv.opts.Namespace) {
 			if c.may(router.OpDescribe, t.Name) == nil {
+				if !c.grow(ctx, metadataBytes(t)) {
+					return resp
+				}
 				resp.Topics = append(resp.Topics, c.metadataTopic(&cl, t, req.IncludeTopicAuthorizedOperations))
 			}
 		}
@@ -41,7 +44,11 @@ func metadata(ctx context.Context, c *call, req *kmsg.MetadataRequest) *kmsg.Met
 		c.autoCreate(ctx, asked)
 	}
 	for i := range asked {
-		resp.Topics = append(resp.Topics, c.metadataAsked(&cl, &asked[i], req.IncludeTopicAuthorizedOperations))
+		t, ok := c.metadataAsked(ctx, &cl, &asked[i], req.IncludeTopicAuthorizedOperations)
+		if !ok {
+			return resp
+		}
+		resp.Topics = append(resp.Topics, t)
 	}
 	return resp
 }
@@ -95,8 +102,8 @@ func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic
 	})
 }
 
-// metadataAsked is the answer for one topic of a request.
-func (c *call) metadataAsked(cl *cluster, asked *kmsg.MetadataRequestTopic, operations bool) kmsg.MetadataResponseTopic {
+// metadataAsked is the answer for one topic of a request, false when it is too large.
+func (c *call) metadataAsked(ctx context.Context, cl *cluster, asked *kmsg.MetadataRequestTopic, operations bool) (_ kmsg.MetadataResponseTopic, ok bool) {
 	name := ""
 	if asked.Topic != nil {
 		name = *asked.Topic
@@ -110,7 +117,10 @@ func (c *call) metadataAsked(cl *cluster, asked *kmsg.MetadataRequestTopic, oper
 		t, code = nil, codeTopicAuthorizationFailed
 	}
 	if t != nil {
-		return c.metadataTopic(cl, t, operations)
+		if !c.grow(ctx, metadataBytes(t)) {
+			return kmsg.MetadataResponseTopic{}, false
+		}
+		return c.metadataTopic(cl, t, operations), true
 	}
 	resp := kmsg.NewMetadataResponseTopic()
 	resp.ErrorCode = code
@@ -121,8 +131,11 @@ func (c *call) metadataAsked(cl *cluster, asked *kmsg.MetadataRequestTopic, oper
 	if resp.Topic == nil && c.version < 12 { // not nullable yet
 		resp.Topic = &name
 	}
-	return resp
+	return resp, c.grow(ctx, elementBytes+len(name))
 }
+
+// metadataBytes is what a topic takes in an answer.
+func metadataBytes(t *router.Topic) int { return elementBytes * (1 + len(t.Partitions)) }
 
 func (c *call) metadataTopic(cl *cluster, t *router.Topic, operations bool) kmsg.MetadataResponseTopic {
 	resp := kmsg.NewMetadataResponseTopic()

@@ -22,7 +22,21 @@ const (
 func offsetFetch(ctx context.Context, c *call, req *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse {
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	if req.Version >= offsetFetchGroups {
+		type key struct {
+			group string
+			all   bool
+		}
+		seen := once[key]{}
 		for i := range req.Groups {
+			if g := &req.Groups[i]; !seen.first(key{g.Group, g.Topics == nil}) {
+				rg := kmsg.NewOffsetFetchResponseGroup() // no client asks so
+				rg.Group, rg.ErrorCode = req.Groups[i].Group, codeInvalidRequest
+				if !c.grow(ctx, elementBytes+len(rg.Group)) {
+					return resp
+				}
+				resp.Groups = append(resp.Groups, rg)
+				continue
+			}
 			resp.Groups = append(resp.Groups, c.groupOffsets(ctx, &req.Groups[i]))
 		}
 		return resp
@@ -65,6 +79,9 @@ func oldOffsetFetch(req *kmsg.OffsetFetchRequest) kmsg.OffsetFetchRequestGroup {
 func (c *call) groupOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
 	rg := kmsg.NewOffsetFetchResponseGroup()
 	rg.Group = g.Group
+	if !c.grow(ctx, elementBytes+len(rg.Group)) {
+		return rg
+	}
 	if rg.ErrorCode = c.authorizeGroup(router.OpDescribe, g.Group); rg.ErrorCode != codeNone {
 		return rg
 	}
@@ -80,9 +97,9 @@ func (c *call) groupOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup
 	}
 	var err error
 	if g.Topics == nil {
-		rg.Topics, err = c.allOffsets(g.Group)
+		rg.Topics, err = c.allOffsets(ctx, g.Group)
 	} else {
-		rg.Topics, err = c.someOffsets(g)
+		rg.Topics, err = c.someOffsets(ctx, g)
 	}
 	if rg.ErrorCode = groupCode(err); err != nil {
 		c.srv.log.Error("cannot read offsets of consumer group", "group", g.Group, "err", err)
@@ -91,7 +108,7 @@ func (c *call) groupOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup
 	return rg
 }
 
-func (c *call) allOffsets(id string) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
+func (c *call) allOffsets(ctx context.Context, id string) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	offsets, err := c.srv.router.Offsets(id)
 	if err != nil {
 		return nil, err
@@ -102,6 +119,9 @@ func (c *call) allOffsets(id string) ([]kmsg.OffsetFetchResponseGroupTopic, erro
 		t := o.Topic
 		if t == nil || t.Name.Namespace != c.srv.opts.Namespace || c.may(router.OpDescribe, t.Name) != nil {
 			continue
+		}
+		if !c.grow(ctx, elementBytes+2*len(o.Metadata)) {
+			return nil, nil
 		}
 		i, ok := at[t.ID]
 		if !ok {
@@ -116,7 +136,7 @@ func (c *call) allOffsets(id string) ([]kmsg.OffsetFetchResponseGroupTopic, erro
 	return topics, nil
 }
 
-func (c *call) someOffsets(g *kmsg.OffsetFetchRequestGroup) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
+func (c *call) someOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	topics := make([]kmsg.OffsetFetchResponseGroupTopic, len(g.Topics))
 	for i, t := range g.Topics {
 		rt := &topics[i]
@@ -126,6 +146,9 @@ func (c *call) someOffsets(g *kmsg.OffsetFetchRequestGroup) ([]kmsg.OffsetFetchR
 			code = codeNone
 		}
 		for _, p := range t.Partitions {
+			if !c.grow(ctx, elementBytes) {
+				return nil, nil
+			}
 			rp := committed(p, nil)
 			rp.ErrorCode = code
 			if q, ok := queueOf(topic, p); ok && code == codeNone {
@@ -133,7 +156,7 @@ func (c *call) someOffsets(g *kmsg.OffsetFetchRequestGroup) ([]kmsg.OffsetFetchR
 				if err != nil {
 					return nil, err
 				}
-				if found {
+				if found && c.grow(ctx, 2*len(o.Metadata)) {
 					rp = committed(p, &o)
 				}
 			}

@@ -15,7 +15,7 @@ const (
 )
 
 // findCoordinator names the leader, which coordinates everything.
-func findCoordinator(_ context.Context, c *call, req *kmsg.FindCoordinatorRequest) *kmsg.FindCoordinatorResponse {
+func findCoordinator(ctx context.Context, c *call, req *kmsg.FindCoordinatorRequest) *kmsg.FindCoordinatorResponse {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if req.Version < 4 {
 		f := c.coordinatorOf(req.CoordinatorType, req.CoordinatorKey)
@@ -23,7 +23,14 @@ func findCoordinator(_ context.Context, c *call, req *kmsg.FindCoordinatorReques
 		resp.NodeID, resp.Host, resp.Port = f.NodeID, f.Host, f.Port
 		return resp
 	}
+	seen := once[string]{}
 	for _, key := range req.CoordinatorKeys {
+		if !seen.first(key) {
+			continue
+		}
+		if !c.grow(ctx, 2*elementBytes+len(key)) {
+			break
+		}
 		resp.Coordinators = append(resp.Coordinators, c.coordinatorOf(req.CoordinatorType, key))
 	}
 	return resp

@@ -13,8 +13,15 @@ import (
 
 func describeGroups(ctx context.Context, c *call, req *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
+	seen := once[string]{}
 	for _, id := range req.Groups {
+		if !seen.first(id) {
+			continue
+		}
 		d := c.describeGroup(ctx, id, req.Version)
+		if c.answer.err != nil {
+			break
+		}
 		if req.IncludeAuthorizedOperations && d.ErrorCode == codeNone {
 			d.AuthorizedOperations = c.groupOperations(id)
 		}
@@ -26,6 +33,9 @@ func describeGroups(ctx context.Context, c *call, req *kmsg.DescribeGroupsReques
 func (c *call) describeGroup(ctx context.Context, id string, version int16) kmsg.DescribeGroupsResponseGroup {
 	rg := kmsg.NewDescribeGroupsResponseGroup()
 	rg.Group = id
+	if !c.grow(ctx, elementBytes+len(id)) {
+		return rg
+	}
 	if rg.ErrorCode = c.authorizeGroup(router.OpDescribe, id); rg.ErrorCode != codeNone {
 		return rg
 	}
@@ -56,6 +66,9 @@ func (c *call) describeGroup(ctx context.Context, id string, version int16) kmsg
 	}
 	rg.State, rg.ProtocolType, rg.Protocol = d.State, d.ProtocolType, d.Protocol
 	for _, m := range d.Members {
+		if !c.grow(ctx, elementBytes+len(m.ID)+len(m.Instance)+len(m.ClientID)+len(m.ClientHost)+len(m.Metadata)+len(m.Assignment)) {
+			break
+		}
 		rm := kmsg.NewDescribeGroupsResponseGroupMember()
 		rm.MemberID, rm.InstanceID = m.ID, nullable(m.Instance)
 		rm.ClientID, rm.ClientHost = m.ClientID, m.ClientHost

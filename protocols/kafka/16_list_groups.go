@@ -47,6 +47,9 @@ func listGroups(ctx context.Context, c *call, req *kmsg.ListGroupsRequest) *kmsg
 			c.authorizeGroup(router.OpDescribe, id) != codeNone {
 			continue
 		}
+		if !c.grow(ctx, elementBytes+2*len(id)+len(l.ProtocolType)) {
+			return resp
+		}
 		rg := kmsg.NewListGroupsResponseGroup()
 		rg.Group, rg.ProtocolType, rg.GroupState, rg.GroupType = id, l.ProtocolType, l.State, kind
 		resp.Groups = append(resp.Groups, rg)

@@ -11,7 +11,7 @@ import (
 
 // offsetForLeaderEpoch tells where the records of an epoch end, so that a client sees
 // whether what it has read was ever taken back.
-func offsetForLeaderEpoch(_ context.Context, c *call, req *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
+func offsetForLeaderEpoch(ctx context.Context, c *call, req *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	for i := range req.Topics {
 		rt := &req.Topics[i]
@@ -22,6 +22,9 @@ func offsetForLeaderEpoch(_ context.Context, c *call, req *kmsg.OffsetForLeaderE
 			topic, code = nil, codeTopicAuthorizationFailed
 		}
 		for j := range rt.Partitions {
+			if !c.grow(ctx, elementBytes) {
+				return resp
+			}
 			rp := &rt.Partitions[j]
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition, p.LeaderEpoch, p.EndOffset = rp.Partition, -1, -1

@@ -12,19 +12,17 @@ import (
 
 // describeConfigs lists every key of topics and brokers with its value and where that
 // comes from.
-func describeConfigs(_ context.Context, c *call, req *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
+func describeConfigs(ctx context.Context, c *call, req *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
 	type key struct {
 		kind kmsg.ConfigResourceType
 		name string
 	}
-	seen := make(map[key]bool, len(req.Resources))
+	seen := once[key]{}
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	for i := range req.Resources {
 		rr := &req.Resources[i]
-		if k := (key{rr.ResourceType, rr.ResourceName}); seen[k] {
+		if !seen.first(key{rr.ResourceType, rr.ResourceName}) {
 			continue
-		} else {
-			seen[k] = true
 		}
 		r := kmsg.NewDescribeConfigsResponseResource()
 		r.ResourceType, r.ResourceName = rr.ResourceType, rr.ResourceName
@@ -32,10 +30,21 @@ func describeConfigs(_ context.Context, c *call, req *kmsg.DescribeConfigsReques
 		if err != nil {
 			r.ErrorCode, r.ErrorMessage = adminCode(err), message(err)
 		}
-		for _, e := range entries {
-			if rr.ConfigNames == nil || slices.Contains(rr.ConfigNames, e.Key.Name) {
-				r.Configs = append(r.Configs, describedConfig(&e, req))
-			}
+		if rr.ConfigNames != nil {
+			entries = slices.DeleteFunc(entries, func(e router.ConfigEntry) bool { return !slices.Contains(rr.ConfigNames, e.Key.Name) })
+		}
+		n := configBytes(entries, req)
+		// Only what is left out says so, where a closed connection would say nothing.
+		if !c.fits(n + 2*elementBytes*(len(req.Resources)-i)) {
+			err := badRequest(codeInvalidRequest, "the answer would take more than %d bytes, ask for fewer resources at a time", c.srv.opts.MaxAnswerBytes)
+			r.ErrorCode, r.ErrorMessage = adminCode(err), message(err)
+			n, entries = 0, nil
+		}
+		if !c.grow(ctx, n+2*elementBytes+len(rr.ResourceName)) {
+			return resp
+		}
+		for j := range entries {
+			r.Configs = append(r.Configs, describedConfig(&entries[j], req))
 		}
 		resp.Resources = append(resp.Resources, r)
 	}
@@ -83,7 +92,7 @@ func (c *call) checkBrokerName(name string) error {
 		return nil
 	}
 	id, err := strconv.ParseInt(name, 10, 32)
-	if err != nil {
+	if err != nil || strconv.FormatInt(id, 10) != name { // +1 and 01 would be more names of 1
 		return badRequest(codeInvalidRequest, "broker id %q is no number", name)
 	}
 	for _, n := range c.cluster().nodes {
@@ -92,6 +101,23 @@ func (c *call) checkBrokerName(name string) error {
 		}
 	}
 	return badRequest(codeInvalidRequest, "broker %d does not exist", id)
+}
+
+// configBytes is what entries take in the answer to req.
+func configBytes(entries []router.ConfigEntry, req *kmsg.DescribeConfigsRequest) (n int) {
+	for i := range entries {
+		e := &entries[i]
+		n += elementBytes + len(e.Key.Name) + 2*len(e.Value)
+		if req.IncludeDocumentation {
+			n += len(e.Key.Doc)
+		}
+		if req.IncludeSynonyms {
+			for _, v := range e.Candidates {
+				n += elementBytes/2 + len(v.Name) + 2*len(v.Value)
+			}
+		}
+	}
+	return n
 }
 
 func describedConfig(e *router.ConfigEntry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {

@@ -11,7 +11,7 @@ import (
 
 // describeLogDirs tells how many bytes of each partition are live. All partitions share
 // one log, so this is what they refer to in it, not what they occupy.
-func describeLogDirs(_ context.Context, c *call, req *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
+func describeLogDirs(ctx context.Context, c *call, req *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
 	if c.mayCluster(router.OpDescribe) != nil {
 		resp.ErrorCode = codeClusterAuthorizationFailed
@@ -20,13 +20,20 @@ func describeLogDirs(_ context.Context, c *call, req *kmsg.DescribeLogDirsReques
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = c.srv.opts.DataDir
 	dir.TotalBytes, dir.UsableBytes = -1, -1
+	seen := once[partition]{}
 	add := func(t *router.Topic, partitions []int32) {
 		dt := kmsg.NewDescribeLogDirsResponseDirTopic()
 		dt.Topic = t.Name.Name
+		if !c.grow(ctx, elementBytes+len(dt.Topic)) {
+			return
+		}
 		for _, n := range partitions {
 			q, ok := t.Queue(n)
-			if !ok {
+			if !ok || !seen.first(partition{dt.Topic, n}) {
 				continue
+			}
+			if !c.grow(ctx, elementBytes) {
+				return
 			}
 			head, err := c.srv.router.Head(q)
 			if err != nil {

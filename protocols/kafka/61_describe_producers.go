@@ -10,8 +10,9 @@ import (
 )
 
 // describeProducers lists the idempotent producers of partitions.
-func describeProducers(_ context.Context, c *call, req *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
+func describeProducers(ctx context.Context, c *call, req *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
 	resp := kmsg.NewPtrDescribeProducersResponse()
+	seen := once[partition]{}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t := kmsg.NewDescribeProducersResponseTopic()
@@ -21,10 +22,16 @@ func describeProducers(_ context.Context, c *call, req *kmsg.DescribeProducersRe
 			topic, unknown = nil, codeTopicAuthorizationFailed
 		}
 		for _, n := range rt.Partitions {
+			if !seen.first(partition{rt.Topic, n}) {
+				continue
+			}
+			if !c.grow(ctx, elementBytes) {
+				return resp
+			}
 			p := kmsg.NewDescribeProducersResponseTopicPartition()
 			p.Partition, p.ErrorCode = n, unknown
 			if topic != nil {
-				c.activeProducers(topic, &p)
+				c.activeProducers(ctx, topic, &p)
 			}
 			t.Partitions = append(t.Partitions, p)
 		}
@@ -33,7 +40,7 @@ func describeProducers(_ context.Context, c *call, req *kmsg.DescribeProducersRe
 	return resp
 }
 
-func (c *call) activeProducers(t *router.Topic, p *kmsg.DescribeProducersResponseTopicPartition) {
+func (c *call) activeProducers(ctx context.Context, t *router.Topic, p *kmsg.DescribeProducersResponseTopicPartition) {
 	q, ok := t.Queue(p.Partition)
 	if !ok {
 		p.ErrorCode = codeUnknownTopicOrPartition
@@ -42,6 +49,9 @@ func (c *call) activeProducers(t *router.Topic, p *kmsg.DescribeProducersRespons
 	producers, err := c.srv.router.Producers(q)
 	if err != nil {
 		p.ErrorCode, p.ErrorMessage = code(err), message(err)
+		return
+	}
+	if !c.grow(ctx, elementBytes*len(producers)) {
 		return
 	}
 	for _, s := range producers {

@@ -12,13 +12,24 @@ import (
 	"polylog/router"
 )
 
+// assignedBytes is what a partition may take in an assignment when it is its topic's
+// only one: the topic's name has up to 249 bytes.
+const assignedBytes = 320
+
 // memberTypeConsumer says that a member speaks the new protocol.
 const memberTypeConsumer = 1
 
 func consumerGroupDescribe(ctx context.Context, c *call, req *kmsg.ConsumerGroupDescribeRequest) *kmsg.ConsumerGroupDescribeResponse {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
+	seen := once[string]{}
 	for _, id := range req.Groups {
+		if !seen.first(id) {
+			continue
+		}
 		rg := c.describeConsumers(ctx, id)
+		if c.answer.err != nil {
+			break
+		}
 		if req.IncludeAuthorizedOperations && rg.ErrorCode == codeNone {
 			rg.AuthorizedOperations = c.groupOperations(id)
 		}
@@ -30,6 +41,9 @@ func consumerGroupDescribe(ctx context.Context, c *call, req *kmsg.ConsumerGroup
 func (c *call) describeConsumers(ctx context.Context, id string) kmsg.ConsumerGroupDescribeResponseGroup {
 	rg := kmsg.NewConsumerGroupDescribeResponseGroup()
 	rg.Group = id
+	if !c.grow(ctx, elementBytes+len(id)) {
+		return rg
+	}
 	if rg.ErrorCode = c.authorizeGroup(router.OpDescribe, id); rg.ErrorCode != codeNone {
 		return rg
 	}
@@ -50,6 +64,14 @@ func (c *call) describeConsumers(ctx context.Context, id string) kmsg.ConsumerGr
 	}
 	rg.State, rg.Epoch, rg.AssignmentEpoch, rg.AssignorName = d.State, d.Epoch, d.Epoch, d.Assignor
 	for _, m := range d.Members {
+		n := elementBytes + len(m.ID) + len(m.Instance) + len(m.Rack) + len(m.ClientID) + len(m.ClientHost) + len(m.Pattern) +
+			assignedBytes*(len(m.Assigned)+len(m.Target))
+		for _, t := range m.Topics {
+			n += len(t)
+		}
+		if !c.grow(ctx, n) {
+			break
+		}
 		rm := kmsg.NewConsumerGroupDescribeResponseGroupMember()
 		rm.MemberID, rm.InstanceID, rm.RackID = m.ID, nullable(m.Instance), nullable(m.Rack)
 		rm.MemberEpoch, rm.ClientID, rm.ClientHost = m.Epoch, m.ClientID, m.ClientHost

@@ -12,7 +12,7 @@ import (
 
 // listConfigResources names what has a configuration. Version 0 asks for client metrics
 // only, of which there are none.
-func listConfigResources(_ context.Context, c *call, req *kmsg.ListConfigResourcesRequest) *kmsg.ListConfigResourcesResponse {
+func listConfigResources(ctx context.Context, c *call, req *kmsg.ListConfigResourcesRequest) *kmsg.ListConfigResourcesResponse {
 	resp := kmsg.NewPtrListConfigResourcesResponse()
 	if c.version == 0 {
 		return resp
@@ -40,6 +40,9 @@ func listConfigResources(_ context.Context, c *call, req *kmsg.ListConfigResourc
 	}
 	if wanted(kmsg.ConfigResourceTypeTopic) {
 		for _, t := range c.srv.router.Topics(c.srv.opts.Namespace) {
+			if !c.grow(ctx, elementBytes) {
+				return resp
+			}
 			add(kmsg.ConfigResourceTypeTopic, t.Name.Name)
 		}
 	}

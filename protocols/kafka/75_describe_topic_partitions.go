@@ -15,7 +15,7 @@ import (
 const describePartitionsMax = 2000
 
 // describeTopicPartitions is Metadata in pages, ordered by topic name.
-func describeTopicPartitions(_ context.Context, c *call, req *kmsg.DescribeTopicPartitionsRequest) *kmsg.DescribeTopicPartitionsResponse {
+func describeTopicPartitions(ctx context.Context, c *call, req *kmsg.DescribeTopicPartitionsRequest) *kmsg.DescribeTopicPartitionsResponse {
 	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
 	limit := describePartitionsMax
 	if n := int(req.ResponsePartitionLimit); n > 0 {
@@ -47,6 +47,9 @@ func describeTopicPartitions(_ context.Context, c *call, req *kmsg.DescribeTopic
 			resp.NextCursor = nextCursor(name, 0)
 			return resp
 		}
+		if !c.grow(ctx, elementBytes+2*len(name)) {
+			return resp
+		}
 		t := c.describedTopic(name)
 		if t.topic == nil {
 			resp.Topics = append(resp.Topics, t.resp)
@@ -55,6 +58,9 @@ func describeTopicPartitions(_ context.Context, c *call, req *kmsg.DescribeTopic
 		n := len(t.topic.Partitions)
 		end := min(n, int(from)+limit)
 		for i := int(from); i < end; i++ {
+			if !c.grow(ctx, 2*elementBytes) {
+				return resp
+			}
 			p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 			// Java's admin client trips over null, which the protocol allows here.
 			p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{}

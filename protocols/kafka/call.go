@@ -21,6 +21,8 @@ type call struct {
 	req   kmsg.Request // to use again when the call ends; nil: not to be
 	hold  hold         // of one of the server's budgets for requests
 
+	answer answerSize // the handler's, until the call is done
+
 	// Guarded by conn.mu.
 	done bool
 	resp kmsg.Response // nil: nothing is sent, or raw is

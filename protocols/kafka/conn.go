@@ -167,6 +167,7 @@ func (c *call) end() {
 		producePool.Put(p)
 	}
 	c.raw, c.resp, c.req = nil, nil, nil
+	c.srv.answerBytes.Release(c.answer.held)
 	c.hold.release()
 }
 

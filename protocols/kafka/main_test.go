@@ -58,6 +58,9 @@ func start(t testing.TB, change func(*Options)) *fixture {
 		if !s.requestBytes.idle() || !s.smallRequestBytes.idle() || !s.parkedBytes.idle() {
 			t.Error("bytes of requests were never given back")
 		}
+		if !s.answerBytes.TryAcquire(s.opts.AnswerMemory) {
+			t.Error("bytes of answers were never given back")
+		}
 	})
 	return &fixture{t, l.Addr().String(), s, r, log}
 }

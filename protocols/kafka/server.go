@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"polylog/core"
 	"polylog/protocols/kafka/group"
@@ -39,6 +40,9 @@ type Options struct {
 	MaxInFlight          int           // unanswered Produces of a connection, default 128
 	MaxInFlightBytes     int           // their frames, after which no more are read; default 32 MiB
 	RequestMemory        int64         // bytes of requests in flight, all connections; default 512 MiB
+	MaxAnswerBytes       int64         // memory of one answer that is not a Fetch's, default 64 MiB
+	AnswerMemory         int64         // the same for all large answers that are not sent yet; default 128 MiB
+	closeGrace           time.Duration // for what Close cut off to end; default 5 s
 	FetchMemory          int           // bytes of answers not sent yet after which each fetch gets little; default 256 MiB
 }
 
@@ -53,7 +57,11 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.MaxInFlightBytes, 32<<20)
 	setDefault(&o.RequestMemory, 512<<20)
 	setDefault(&o.FetchMemory, 256<<20)
+	setDefault(&o.closeGrace, 5*time.Second)
+	setDefault(&o.MaxAnswerBytes, 64<<20)
+	setDefault(&o.AnswerMemory, 128<<20)
 	setDefault(&o.Namespace, core.DefaultNamespace)
+	o.AnswerMemory = max(o.AnswerMemory, o.MaxAnswerBytes)
 	o.RequestMemory = max(o.RequestMemory, int64(o.MaxRequestBytes))
 	if o.IdleTimeout < 0 { // Kafka's way to say never
 		o.IdleTimeout = forever
@@ -82,8 +90,9 @@ type Server struct {
 	router            *router.Router
 	apis              apiTable
 	requestBytes      *budget
-	smallRequestBytes *budget       // of frames up to smallFrame
-	parkedBytes       *budget       // of fetches that wait for records
+	smallRequestBytes *budget // of frames up to smallFrame
+	parkedBytes       *budget // of fetches that wait for records
+	answerBytes       *semaphore.Weighted
 	inflating         chan struct{} // holds a token for each batch that is being inflated
 	fetchHeld         atomic.Int64  // bytes of records in fetch answers that are not sent yet
 	fetchSessions     *fetchCache
@@ -114,6 +123,7 @@ func New(o Options) (*Server, error) {
 		requestBytes:      newBudget(max(o.RequestMemory-2*reserve, int64(o.MaxRequestBytes))),
 		smallRequestBytes: newBudget(reserve),
 		parkedBytes:       newBudget(reserve),
+		answerBytes:       semaphore.NewWeighted(o.AnswerMemory),
 		stopping:          make(chan struct{}),
 		conns:             make(map[*conn]struct{}),
 		groups:            newGroups(o.Router, o.Logger, o.Groups),
@@ -226,9 +236,12 @@ func (s *Server) isStopping() bool {
 	}
 }
 
+var errStuck = errors.New("kafka: requests go on after their connections were closed")
+
 // Close stops accepting and reading, answers what is in flight, and closes every
 // connection. When ctx ends first, what is still unanswered is cut off. It returns when
-// all goroutines have ended, and may be called again.
+// all goroutines have ended, or with an error when some do not although they should. It
+// may be called again.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.isStopping() {
@@ -259,7 +272,11 @@ func (s *Server) Close(ctx context.Context) error {
 			c.stop()
 		}
 		s.mu.Unlock()
-		<-ended
+		select {
+		case <-ended:
+		case <-time.After(s.opts.closeGrace):
+			err = errors.Join(err, errStuck)
+		}
 	}
 	return err
 }

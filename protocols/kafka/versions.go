@@ -41,9 +41,17 @@ func later[Q kmsg.Request](fn func(ctx context.Context, c *call, req Q)) handler
 	return func(ctx context.Context, c *call, req kmsg.Request) { fn(ctx, c, req.(Q)) }
 }
 
-// now makes a handler of a function that returns its answer.
+// now makes a handler of a function that returns its answer, or whatever when it may not
+// grow as far as it should.
 func now[Q kmsg.Request, R kmsg.Response](fn func(ctx context.Context, c *call, req Q) R) handler {
-	return func(ctx context.Context, c *call, req kmsg.Request) { c.reply(fn(ctx, c, req.(Q))) }
+	return func(ctx context.Context, c *call, req kmsg.Request) {
+		resp := fn(ctx, c, req.(Q))
+		if err := c.settle(); err != nil {
+			c.fail(err)
+			return
+		}
+		c.reply(resp)
+	}
 }
 
 // table lists everything that the server serves. ApiVersions advertises exactly this.
