@@ -19,10 +19,16 @@ func TestTopicVerbs(t *testing.T) {
 	must(t, "", topic("alter", "orders", "-p", "5", "-c", "retention.ms=2000", "--reset", "cleanup.policy")...)
 	must(t, "a\nb\nc\n", "pub", "-b", s.kafka, "orders", "-p", "4")
 	got := must(t, "", topic("describe", "orders")...)
-	for _, want := range []string{"topic orders", "4          1       2      0      3\n", "dynamic topic"} {
+	for _, want := range []string{"topic orders", "4          1       2      1         0      3    ", "dynamic topic"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("describe lacks %q:\n%s", want, got)
 		}
+	}
+	if strings.Contains(got, "default") {
+		t.Errorf("describe shows defaults:\n%s", got)
+	}
+	if got := must(t, "", topic("describe", "orders", "--all")...); !strings.Contains(got, "segment.bytes") {
+		t.Errorf("describe --all:\n%s", got)
 	}
 	must(t, "", topic("delete", "orders", "bills")...)
 	if got := must(t, "", topic("list")...); strings.Contains(got, "orders") {
@@ -33,13 +39,15 @@ func TestTopicVerbs(t *testing.T) {
 		code int
 		want string
 	}{
-		{topic("delete", "orders"), exitFailed, "delete topic orders: UNKNOWN_TOPIC_OR_PARTITION"},
-		{topic("describe", "orders"), exitFailed, "describe topic orders: UNKNOWN_TOPIC_OR_PARTITION"},
+		{topic("delete", "orders"), exitFailed, "delete topic orders: does not exist"},
+		{topic("describe", "orders"), exitFailed, "describe topic orders: does not exist"},
 		{topic("create", "a b"), exitFailed, "create topic a b: "},
 		{topic("create", "a", "-c", "retention.ms=soon"), exitFailed, "retention.ms"},
 		{topic("create", "a", "-c", "retention"), exitUsage, "is not name=value"},
 		{topic("alter", "a"), exitUsage, "nothing to alter"},
-		{topic("create"), exitUsage, "requires at least 1 arg"},
+		{topic("create"), exitUsage, "an argument is missing; usage: polylog topic create NAME..."},
+		{topic(), exitUsage, "a verb is missing"},
+		{topic("create", "a", "-r", "5"), exitFailed, "create topic a: "},
 		{topic("rename"), exitUsage, "unknown command"},
 		{[]string{"topic", "-b", "127.0.0.1:1", "list"}, exitFailed, "no broker answers at 127.0.0.1:1: "},
 	} {
@@ -83,7 +91,7 @@ func TestPubAndSub(t *testing.T) {
 	if err := json.Unmarshal([]byte(sub("-n", "1", "--from", "2", "-o", "json")), &m); err != nil {
 		t.Fatal(err)
 	}
-	if m.Topic != "words" || m.Offset != 2 || *m.Key != "k2" || *m.Value != "snappy" || m.Headers["codec"] != "snappy" {
+	if m.Topic != "words" || m.Offset != 2 || *m.Key != "k2" || *m.Value != "snappy" || m.Headers[0].Name != "codec" || *m.Headers[0].Value != "snappy" {
 		t.Errorf("%+v", m)
 	}
 	// A group goes on where it left off.
@@ -141,6 +149,18 @@ func TestVersion(t *testing.T) {
 	}
 	if code, out, _ := call(t, "", "--help"); code != exitOK || !strings.Contains(out, "serve") {
 		t.Errorf("help: %d %s", code, out)
+	}
+	if got := must(t, "", "--version"); got != "polylog "+build()+"\n" {
+		t.Errorf("got %q", got)
+	}
+	for want, args := range map[string][]string{
+		"a verb is missing":       nil,
+		"; did you mean: serve\n": {"serv"},
+		"unexpected argument \"s\"; usage: polylog check [flags]": {"check", "s"},
+	} {
+		if code, _, errs := call(t, "", args...); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: %d %q, want %q", args, code, errs, want)
+		}
 	}
 	if code, _, errs := call(t, "", "nonsense"); code != exitUsage || strings.Count(errs, "\n") != 1 {
 		t.Errorf("nonsense: %d %s", code, errs)

@@ -18,6 +18,8 @@ func explain(dir string, err error) error {
 		advice = "the disk that holds " + dir + " is full; make room and start again, nothing acknowledged is lost"
 	case says(err, syscall.EROFS, syscall.EACCES, syscall.EPERM):
 		advice = "the broker must be able to write in " + dir
+	case says(err, syscall.ENOTDIR):
+		advice = "data-dir must be a directory"
 	case says(err, syscall.EADDRINUSE):
 		advice = "another process listens there; choose another address or port 0"
 	default:

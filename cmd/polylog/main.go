@@ -62,14 +62,43 @@ func newRoot(p *process) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "polylog",
 		Short:         "A message broker on one replicated log",
+		Version:       build(),
+		RunE:          verbMissing,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
+	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newGroup(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
+	root.SetVersionTemplate("polylog {{.Version}}\n")
+	sayUsage(root)
 	return root
+}
+
+// verbMissing is what a command does that only has others below it.
+func verbMissing(cmd *cobra.Command, _ []string) error {
+	return usageError{fmt.Errorf("a verb is missing; see %s --help", cmd.CommandPath())}
+}
+
+// sayUsage has every verb below cmd name what it wants when its arguments are wrong.
+func sayUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil && !cmd.HasSubCommands() {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if err == nil {
+				return nil
+			}
+			what := "an argument is missing"
+			if len(args) > 0 {
+				what = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
+			}
+			return fmt.Errorf("%s; usage: %s", what, c.UseLine())
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		sayUsage(sub)
+	}
 }
 
 // noteCalls has every verb below cmd set called before it does anything.
@@ -92,7 +121,8 @@ func (e usageError) Unwrap() error { return e.error }
 
 // complain prints err as one line.
 func complain(w io.Writer, err error) {
-	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	hint := strings.NewReplacer("\n\nDid you mean this?\n\t", "; did you mean: ", "\n\t", ", ")
+	text := strings.Join(strings.FieldsFunc(hint.Replace(err.Error()), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	_, _ = fmt.Fprintln(w, "polylog: "+text) // there is nowhere left to complain to
 }
 

@@ -109,7 +109,7 @@ func TestServeRefusesInOneLine(t *testing.T) {
 		{"address file", []string{"--data-dir", t.TempDir(), "--addr-file", "/nonexistent/a"}, exitFailed, "addr-file"},
 		{"bad value", []string{"--flush=never"}, exitUsage, "is none of sync, interval, os"},
 		{"no such file", []string{"--config=/nonexistent/c"}, exitUsage, "no such file"},
-		{"argument", []string{"now"}, exitUsage, "unknown command"},
+		{"argument", []string{"now"}, exitUsage, "unexpected argument"},
 	} {
 		args := append([]string{"serve", "--kafka-listen=:0", "--http-listen=:0", "--log-level=error"}, c.args...)
 		code, out, errs := call(t, "", args...)

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -40,8 +42,8 @@ func newSub(p *process) *cobra.Command {
 	return cmd
 }
 
-// startOffset reads --from.
-func startOffset(from string) (kgo.Offset, error) {
+// startOffset reads a flag that says where to begin.
+func startOffset(flag, from string) (kgo.Offset, error) {
 	o := kgo.NewOffset()
 	if n, err := strconv.ParseInt(from, 10, 64); err == nil && n >= 0 {
 		return o.At(n), nil
@@ -55,7 +57,7 @@ func startOffset(from string) (kgo.Offset, error) {
 	case "end":
 		return o.AtEnd(), nil
 	}
-	return o, usageError{fmt.Errorf("--from: %q is none of start, end, an offset, a time such as 2026-01-31T12:00:00Z", from)}
+	return o, usageError{fmt.Errorf("%s: %q is none of start, end, an offset, a time such as 2026-01-31T12:00:00Z", flag, from)}
 }
 
 func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) error {
@@ -65,7 +67,7 @@ func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) err
 	if f.toEnd && !fromGiven {
 		f.from = "start"
 	}
-	start, err := startOffset(f.from)
+	start, err := startOffset("--from", f.from)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,9 @@ func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) err
 		// The context may have ended by a signal; what was printed counts all the same.
 		commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
 		defer cancel()
-		err = errors.Join(err, client.CommitMarkedOffsets(commit))
+		if e := client.CommitMarkedOffsets(commit); e != nil {
+			err = errors.Join(err, fmt.Errorf("commit positions of group %s: %w", f.group, plain(e)))
+		}
 	}
 	return err
 }
@@ -118,7 +122,7 @@ func (f *subFlags) leftToRead(ctx context.Context, client *kgo.Client, topics []
 	left := map[partition]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
 		if s, ok := starts.Lookup(o.Topic, o.Partition); o.Err != nil {
-			err = errors.Join(err, refused("read", o.Topic, o.Err, ""))
+			err = errors.Join(err, refused("read topic", o.Topic, o.Err, ""))
 		} else if !ok || o.Offset > s.Offset {
 			left[partition{o.Topic, o.Partition}] = o.Offset
 		}
@@ -155,7 +159,9 @@ func (f *subFlags) print(ctx context.Context, client *kgo.Client, left map[parti
 			return out.Flush() // asked to stop
 		}
 		for _, e := range fetches.Errors() {
-			return errors.Join(out.Flush(), refused("read", e.Topic, e.Err, ""))
+			if err := f.failed(e); err != nil {
+				return errors.Join(out.Flush(), err)
+			}
 		}
 		for it := fetches.RecordIter(); !it.Done(); {
 			r := it.Next()
@@ -183,16 +189,20 @@ func (f *subFlags) print(ctx context.Context, client *kgo.Client, left map[parti
 	return out.Flush()
 }
 
-// message is a record as --output json prints it. Bytes that are no text are printed
-// with the Unicode replacement character.
-type message struct {
-	Topic     string            `json:"topic"`
-	Partition int32             `json:"partition"`
-	Offset    int64             `json:"offset"`
-	Time      time.Time         `json:"time"`
-	Key       *string           `json:"key"`
-	Value     *string           `json:"value"`
-	Headers   map[string]string `json:"headers,omitempty"`
+// failed is the error that ends the verb, nil for one after which the library tries
+// again by itself: the group's coordinator is away, or came back without knowing its
+// members.
+func (f *subFlags) failed(e kgo.FetchError) error {
+	session := (*kgo.ErrGroupSession)(nil)
+	switch {
+	case !errors.As(e.Err, &session):
+		return refused("read topic", e.Topic, plain(e.Err), "")
+	case errors.As(session.Err, new(*net.OpError)), kgo.IsRetryableBrokerErr(session.Err), kerr.IsRetriable(session.Err),
+		errors.Is(session.Err, kerr.UnknownMemberID), errors.Is(session.Err, kerr.IllegalGeneration):
+		return nil
+	default:
+		return refused("join group", f.group, session.Err, "")
+	}
 }
 
 func (f *subFlags) write(out *bufio.Writer, r *kgo.Record) error {
@@ -200,21 +210,5 @@ func (f *subFlags) write(out *bufio.Writer, r *kgo.Record) error {
 		_, _ = out.Write(r.Value) // a bufio.Writer repeats its error at the next write
 		return out.WriteByte('\n')
 	}
-	m := message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp.UTC(), Key: text(r.Key), Value: text(r.Value)}
-	for _, h := range r.Headers {
-		if m.Headers == nil {
-			m.Headers = map[string]string{}
-		}
-		m.Headers[h.Key] = string(h.Value)
-	}
-	return json.NewEncoder(out).Encode(m)
-}
-
-// text is b as a string; nil stays nil.
-func text(b []byte) *string {
-	if b == nil {
-		return nil
-	}
-	s := string(b)
-	return &s
+	return json.NewEncoder(out).Encode(newMessage(r))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ func newTopic(p *process) *cobra.Command {
 	b := &brokerFlags{process: p}
 	cmd := &cobra.Command{
 		Use: "topic", Short: "List, create, describe, alter and delete topics", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: verbMissing,
 	}
 	b.add(cmd)
 	cmd.AddCommand(topicList(b), topicCreate(b), topicDescribe(b), topicAlter(b), topicDelete(b))
@@ -46,6 +47,7 @@ func topicList(b *brokerFlags) *cobra.Command {
 
 func topicCreate(b *brokerFlags) *cobra.Command {
 	var partitions int32
+	var replicas int16
 	var set []string
 	cmd := &cobra.Command{
 		Use: "create NAME...", Short: "Create topics", Args: cobra.MinimumNArgs(1),
@@ -59,29 +61,31 @@ func topicCreate(b *brokerFlags) *cobra.Command {
 				configs[c.Name] = c.Value
 			}
 			return b.admin(cmd.Context(), func(ctx context.Context, c *kadm.Client) error {
-				made, err := c.CreateTopics(ctx, partitions, -1, configs, names...)
+				made, err := c.CreateTopics(ctx, partitions, replicas, configs, names...)
 				if err != nil {
 					return err
 				}
 				for _, n := range names {
-					err = errors.Join(err, refused("create", n, made[n].Err, made[n].ErrMessage))
+					err = errors.Join(err, refused("create topic", n, made[n].Err, made[n].ErrMessage))
 				}
 				return err
 			})
 		},
 	}
 	cmd.Flags().Int32VarP(&partitions, "partitions", "p", -1, "number of partitions; -1 takes the broker's default")
+	cmd.Flags().Int16VarP(&replicas, "replication-factor", "r", -1, "replication factor; every node has everything, whatever it says")
 	cmd.Flags().StringArrayVarP(&set, "config", "c", nil, "setting of the topic, name=value; may be repeated")
 	return cmd
 }
 
 func topicDescribe(b *brokerFlags) *cobra.Command {
-	return &cobra.Command{
-		Use: "describe NAME...", Short: "Show partitions, offsets and settings", Args: cobra.MinimumNArgs(1),
+	all := false
+	cmd := &cobra.Command{
+		Use: "describe NAME...", Short: "Show partitions, offsets, sizes and the settings that are no defaults", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return b.admin(cmd.Context(), func(ctx context.Context, c *kadm.Client) error {
 				for _, n := range names {
-					if err := b.describe(ctx, c, n); err != nil {
+					if err := b.describe(ctx, c, n, all); err != nil {
 						return err
 					}
 				}
@@ -89,15 +93,17 @@ func topicDescribe(b *brokerFlags) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "show every setting, defaults too")
+	return cmd
 }
 
-func (b *brokerFlags) describe(ctx context.Context, c *kadm.Client, name string) error {
+func (b *brokerFlags) describe(ctx context.Context, c *kadm.Client, name string, all bool) error {
 	topics, err := c.ListTopics(ctx, name)
 	if err != nil {
 		return err
 	}
 	topic := topics[name]
-	if err := refused("describe", name, topic.Err, ""); err != nil {
+	if err := refused("describe topic", name, topic.Err, ""); err != nil {
 		return err
 	}
 	starts, err := c.ListStartOffsets(ctx, name)
@@ -112,18 +118,30 @@ func (b *brokerFlags) describe(ctx context.Context, c *kadm.Client, name string)
 	if err != nil {
 		return err
 	}
+	asked := kadm.TopicsSet{}
+	asked.Add(name, topic.Partitions.Numbers()...)
+	sizes, err := c.DescribeAllLogDirs(ctx, asked)
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(b.process.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "topic %s\tid %s\n\nPARTITION\tLEADER\tEPOCH\tSTART\tEND\n", name, topic.ID)
+	id := base64.RawURLEncoding.EncodeToString(topic.ID[:]) // as Kafka's tools show it
+	_, _ = fmt.Fprintf(w, "topic %s\tid %s\n\nPARTITION\tLEADER\tEPOCH\tREPLICAS\tSTART\tEND\tBYTES\n", name, id)
 	for _, p := range topic.Partitions.Sorted() {
+		size, _ := sizes[p.Leader].LookupPartition(name, p.Partition)
 		start, _ := starts.Lookup(name, p.Partition)
 		end, _ := ends.Lookup(name, p.Partition)
-		_, _ = fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\n", p.Partition, p.Leader, p.LeaderEpoch, start.Offset, end.Offset)
+		_, _ = fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%d\t%d\t%d\n", p.Partition, p.Leader, p.LeaderEpoch,
+			strings.Trim(fmt.Sprint(p.Replicas), "[]"), start.Offset, end.Offset, size.Size)
 	}
 	_, _ = fmt.Fprintln(w, "\nSETTING\tVALUE\tFROM")
 	for _, r := range described {
 		slices.SortFunc(r.Configs, func(a, b kadm.Config) int { return strings.Compare(a.Key, b.Key) })
 		for _, s := range r.Configs {
 			from := "default"
+			if s.Source == kmsg.ConfigSourceDefaultConfig && !all {
+				continue
+			}
 			if s.Source != kmsg.ConfigSourceDefaultConfig {
 				from = strings.ToLower(strings.TrimSuffix(strings.ReplaceAll(s.Source.String(), "_", " "), "_CONFIG"))
 			}
@@ -150,7 +168,7 @@ func topicAlter(b *brokerFlags) *cobra.Command {
 				if len(changes) > 0 {
 					altered, err := c.AlterTopicConfigs(ctx, changes, names...)
 					for _, a := range altered {
-						err = errors.Join(err, refused("alter", a.Name, a.Err, a.ErrMessage))
+						err = errors.Join(err, refused("alter topic", a.Name, a.Err, a.ErrMessage))
 					}
 					if err != nil {
 						return err
@@ -161,7 +179,7 @@ func topicAlter(b *brokerFlags) *cobra.Command {
 				}
 				grown, err := c.UpdatePartitions(ctx, partitions, names...)
 				for _, n := range names {
-					err = errors.Join(err, refused("alter", n, grown[n].Err, grown[n].ErrMessage))
+					err = errors.Join(err, refused("alter topic", n, grown[n].Err, grown[n].ErrMessage))
 				}
 				return err
 			})
@@ -183,7 +201,7 @@ func topicDelete(b *brokerFlags) *cobra.Command {
 					return err
 				}
 				for _, n := range names {
-					err = errors.Join(err, refused("delete", n, gone[n].Err, gone[n].ErrMessage))
+					err = errors.Join(err, refused("delete topic", n, gone[n].Err, gone[n].ErrMessage))
 				}
 				return err
 			})
@@ -205,16 +223,4 @@ func configChanges(set, reset []string) ([]kadm.AlterConfig, error) {
 		changes = append(changes, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: name})
 	}
 	return changes, nil
-}
-
-// refused says what the broker's refusal was about, and its own words if it gave any.
-func refused(verb, name string, err error, message string) error {
-	switch {
-	case err == nil:
-		return nil
-	case message != "":
-		return fmt.Errorf("%s topic %s: %s", verb, name, message)
-	default:
-		return fmt.Errorf("%s topic %s: %w", verb, name, err)
-	}
 }
