@@ -43,6 +43,7 @@ const (
 	AttrLogAppendTime   = 0x08
 	AttrTransactional   = 0x10
 	AttrControl         = 0x20
+	AttrKnown           = AttrCompressionMask | AttrLogAppendTime | AttrTransactional | AttrControl // of producers
 )
 
 // NoProducer is the producer id, epoch and sequence of batches without one.
@@ -135,6 +136,20 @@ func AddSequence(seq, n int32) int32 { return int32((int64(seq) + int64(n)) & 0x
 // BatchCRC computes the checksum of a whole batch, which must be at least
 // BatchHeaderLen long.
 func BatchCRC(b []byte) uint32 { return crc32.Checksum(b[21:], castagnoli) }
+
+// SetCreateTime rewrites a whole batch in place as Kafka does for topics with
+// message.timestamp.type=CreateTime, where it is not so already: without the attribute
+// bit, and with the greatest time of its records.
+func SetCreateTime(b []byte, ms int64) {
+	be := binary.BigEndian
+	attributes := be.Uint16(b[21:])
+	if attributes&AttrLogAppendTime == 0 && int64(be.Uint64(b[35:])) == ms {
+		return
+	}
+	be.PutUint16(b[21:], attributes&^AttrLogAppendTime)
+	be.PutUint64(b[35:], uint64(ms))
+	be.PutUint32(b[17:], BatchCRC(b))
+}
 
 // SetLogAppendTime rewrites a whole batch in place as Kafka does for topics with
 // message.timestamp.type=LogAppendTime: the attribute bit, the max time, the CRC.

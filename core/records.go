@@ -1,7 +1,9 @@
 package core
 
 import (
+	"bytes"
 	"encoding/binary"
+	"io"
 	"iter"
 )
 
@@ -215,19 +217,52 @@ type Producer struct {
 // Nobody is the Producer of plain batches.
 var Nobody = Producer{ID: NoProducer, Epoch: NoProducer, Sequence: NoProducer}
 
-// Recompress appends to dst the batch with its records in another codec; all else in it
-// stays. Records may inflate to at most limit bytes.
-func Recompress(dst, batch []byte, codec, level, limit int) ([]byte, error) {
-	h, ok := ParseBatchHeader(batch)
-	if !ok {
-		return dst, E(Corrupt, "batch of %d bytes, want at least %d", len(batch), BatchHeaderLen)
+// BatchWriter builds a batch from its header and its records' bytes as they stream by.
+type BatchWriter struct {
+	out     bytes.Buffer
+	limit   int
+	records io.WriteCloser
+}
+
+// NewBatchWriter starts a batch that is h but for codec, length and checksum, and may have
+// at most limit bytes: Write and Finish return an error of kind TooLarge for more.
+func NewBatchWriter(h BatchHeader, codec, level, limit int) (*BatchWriter, error) {
+	w := &BatchWriter{limit: limit}
+	h.Attributes = h.Attributes&^AttrCompressionMask | int16(codec)
+	w.out.Write(h.AppendTo(nil))
+	var err error
+	w.records, err = Deflate(codec, level, limitedWriter{w})
+	return w, err
+}
+
+// Write adds uncompressed records, or parts of them.
+func (w *BatchWriter) Write(p []byte) (int, error) { return w.records.Write(p) }
+
+// Finish returns the batch.
+func (w *BatchWriter) Finish() ([]byte, error) {
+	if err := w.records.Close(); err != nil {
+		return nil, err
 	}
-	records, err := Decompress(h.Codec(), nil, batch[BatchHeaderLen:], limit)
-	if err != nil {
-		return dst, err
+	batch := w.out.Bytes()
+	sealBatch(batch)
+	return batch, nil
+}
+
+// limitedWriter takes the compressed bytes of a BatchWriter.
+type limitedWriter struct{ batch *BatchWriter }
+
+func (l limitedWriter) Write(p []byte) (int, error) {
+	w := l.batch
+	if w.out.Len()+len(p) > w.limit {
+		return 0, E(TooLarge, "batch of more than %d bytes in the topic's codec", w.limit)
 	}
-	h.Attributes &^= AttrCompressionMask
-	return finishBatch(dst, h, records, codec, level)
+	return w.out.Write(p)
+}
+
+// sealBatch fills in a batch's length and checksum.
+func sealBatch(batch []byte) {
+	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-batchLengthEnd))
+	binary.BigEndian.PutUint32(batch[17:], BatchCRC(batch))
 }
 
 // finishBatch appends h, completed, and the records.
@@ -240,8 +275,6 @@ func finishBatch(dst []byte, h BatchHeader, records []byte, codec, level int) ([
 	if err != nil {
 		return dst[:at], err
 	}
-	batch := dst[at:]
-	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-batchLengthEnd))
-	binary.BigEndian.PutUint32(batch[17:], BatchCRC(batch))
+	sealBatch(dst[at:])
 	return dst, nil
 }

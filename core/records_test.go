@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -35,13 +36,50 @@ func TestRecordsRoundTrip(t *testing.T) {
 			}
 			check(t, batch, want)
 			for other := CodecNone; other <= CodecZstd; other++ {
-				again, err := Recompress([]byte("prefix"), batch, other, 0, MaxInflated)
-				if err != nil {
-					t.Fatal(err)
-				}
-				check(t, again[len("prefix"):], want)
+				check(t, recode(t, batch, other, MaxInflated), want)
 			}
 		})
+	}
+}
+
+// recode streams a batch into another codec.
+func recode(t *testing.T, batch []byte, codec, limit int) []byte {
+	t.Helper()
+	h, _ := ParseBatchHeader(batch)
+	r, err := Inflate(h.Codec(), batch[BatchHeaderLen:], MaxInflated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w, err := NewBatchWriter(h, codec, 0, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(w, r); err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ = ParseBatchHeader(again)
+	if h.CRC != BatchCRC(again) || h.TotalLen() != len(again) || h.Codec() != codec {
+		t.Fatalf("header %+v of a batch of %d bytes", h, len(again))
+	}
+	return again
+}
+
+// TestBatchWriterStopsAtTheLimit takes no memory for a batch that cannot be stored.
+func TestBatchWriterStopsAtTheLimit(t *testing.T) {
+	w, err := NewBatchWriter(BatchHeader{}, CodecNone, 0, BatchHeaderLen+10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 1)); !errors.Is(err, TooLarge) {
+		t.Fatalf("%v, want too large", err)
 	}
 }
 

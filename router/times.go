@@ -5,7 +5,7 @@ import (
 )
 
 // inflateLimit bounds what one batch may inflate to when we must look inside.
-const inflateLimit = 256 << 20
+const inflateLimit = core.MaxInflated
 
 // OffsetByTime finds the first record of a queue, in order of offsets, with a
 // timestamp of at least ms: its offset and its timestamp. ok is false when there is

@@ -93,7 +93,7 @@ func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.Prod
 	v := validator{topic: t, zstd: p.call.version >= produceZstd, now: srv.now()}
 	batch, err := v.validate(records)
 	if err == nil && v.inflates {
-		batch, err = srv.reencode(ctx, &v, batch)
+		batch, err = srv.inspect(ctx, &v, batch)
 	}
 	if err != nil {
 		p.refuse(part, err)

@@ -2,6 +2,9 @@ package kafka
 
 import (
 	"encoding/binary"
+	"math"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +36,21 @@ func TestProduceValidation(t *testing.T) {
 			b.Add(now, nil, []byte("v"))
 		})
 	}
+	twoTimes := func(codec int, second int64) []byte {
+		return batchOf(t, codec, core.Nobody, func(b *core.BatchBuilder) { b.Add(now, nil, nil); b.Add(second, nil, nil) })
+	}
+	claim := func(b []byte, maxTime int64) []byte {
+		return patch(b, func(b []byte) { be.PutUint64(b[35:], uint64(maxTime)) })
+	}
+	deflated := func(codec int, records []byte) []byte {
+		b, err := core.Compress(codec, 0, nil, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	oneRecord := slices.Clip(batch(t, 0, now, "x")[core.BatchHeaderLen:])
+	packed := func(codec int, count int32, payload []byte) []byte { return packedBatch(codec, count, now, payload) }
 	for _, tc := range []struct {
 		name    string
 		topic   string
@@ -67,10 +85,26 @@ func TestProduceValidation(t *testing.T) {
 		{"producer without sequence", "plain", 9, patch(good(), func(b []byte) { be.PutUint64(b[43:], 5) }), codeInvalidRecord, nil},
 		{"larger than max.message.bytes", "plain", 9, batch(t, 0, now, string(make([]byte, 2000))), codeMessageTooLarge, nil},
 		{"larger only when inflated", "plain", 9, batch(t, core.CodecGzip, now, string(make([]byte, 2000))), 0, nil},
-		{"time too early", "plain", 9, batch(t, 0, now-60_000, "x"), codeInvalidTimestamp, nil},
-		{"time too early, compressed", "plain", 9, batch(t, core.CodecLZ4, now-60_000, "x"), codeInvalidTimestamp, nil},
-		{"one time too early", "plain", 9, batchOf(t, core.CodecZstd, core.Nobody, func(b *core.BatchBuilder) { b.Add(now, nil, nil); b.Add(now-60_000, nil, nil) }), codeInvalidTimestamp, nil},
-		{"time too late", "plain", 9, batch(t, 0, now+60_000, "x"), codeInvalidTimestamp, nil},
+		{"time too early", "plain", 9, batch(t, 0, now-60_000, "x"), codeInvalidTimestamp, []int32{0}},
+		{"time too early, compressed", "plain", 9, batch(t, core.CodecLZ4, now-60_000, "x"), codeInvalidTimestamp, []int32{0}},
+		{"one time too early", "plain", 9, batchOf(t, core.CodecZstd, core.Nobody, func(b *core.BatchBuilder) { b.Add(now, nil, nil); b.Add(now-60_000, nil, nil) }), codeInvalidTimestamp, []int32{1}},
+		{"time too late", "plain", 9, batch(t, 0, now+60_000, "x"), codeInvalidTimestamp, []int32{0}},
+		{"one time too late, header silent", "plain", 9, claim(twoTimes(core.CodecNone, now+60_000), -1), codeInvalidTimestamp, []int32{1}},
+		{"one time too late, header lies, compressed", "plain", 9, claim(twoTimes(core.CodecGzip, now+60_000), now), codeInvalidTimestamp, []int32{1}},
+		{"only the header too late", "plain", 9, claim(good(), math.MaxInt64), 0, nil},
+		{"delete horizon", "plain", 9, patch(good(), func(b []byte) { b[22] |= 0x40 }), codeInvalidRecord, nil},
+		{"unknown attributes", "plain", 9, patch(good(), func(b []byte) { b[21] |= 0x80 }), codeInvalidRecord, nil},
+		{"no gzip", "plain", 9, packed(core.CodecGzip, 1, []byte("this is no gzip at all")), codeCorruptMessage, nil},
+		{"no snappy", "plain", 9, packed(core.CodecSnappy, 1, []byte("\xff\xff\xff")), codeCorruptMessage, nil},
+		{"no lz4", "plain", 9, packed(core.CodecLZ4, 1, []byte("this is no lz4 at all")), codeCorruptMessage, nil},
+		{"no zstd", "plain", 9, packed(core.CodecZstd, 1, []byte("this is no zstd at all")), codeCorruptMessage, nil},
+		{"gzip cut off", "plain", 9, packed(core.CodecGzip, 1, deflated(core.CodecGzip, oneRecord)[:20]), codeCorruptMessage, nil},
+		{"compressed, no records", "plain", 9, packed(core.CodecZstd, 1, deflated(core.CodecZstd, nil)), codeInvalidRecord, nil},
+		{"compressed, as many as it says", "plain", 9, packed(core.CodecLZ4, 1, deflated(core.CodecLZ4, oneRecord)), 0, nil},
+		{"compressed, fewer than it says", "plain", 9, packed(core.CodecLZ4, 1_000_000, deflated(core.CodecLZ4, oneRecord)), codeInvalidRecord, nil},
+		{"compressed, 1 of 2147483647", "plain", 9, packed(core.CodecGzip, math.MaxInt32, deflated(core.CodecGzip, oneRecord)), codeInvalidRecord, nil},
+		{"compressed, more than it says", "plain", 9, packed(core.CodecSnappy, 1, deflated(core.CodecSnappy, append(oneRecord, oneRecord...))), codeInvalidRecord, nil},
+		{"compressed, offset delta", "plain", 9, packed(core.CodecZstd, 2, deflated(core.CodecZstd, append(oneRecord, oneRecord...))), codeInvalidRecord, nil},
 		{"no time", "plain", 9, batch(t, 0, -1, "x"), 0, nil},
 		{"any time where the broker stamps", "stamped", 9, batch(t, 0, 5, "x"), 0, nil},
 		{"compacted, keyless", "compacted", 9, keyless(core.CodecNone), codeInvalidRecord, []int32{1, 2}},
@@ -289,17 +323,96 @@ func TestLogAppendTime(t *testing.T) {
 	}
 }
 
-// TestBomb refuses records that inflate beyond all bounds, where they must be inflated.
+// packedBatch is a batch around payload, whatever that is.
+func packedBatch(codec int, count int32, ms int64, payload []byte) []byte {
+	h := core.BatchHeader{
+		Magic: 2, Attributes: int16(codec), Count: count, LastOffsetDelta: count - 1, Length: int32(len(payload)) + 49,
+		ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1, BaseTime: ms, MaxTime: ms,
+	}
+	return patch(append(h.AppendTo(nil), payload...), func([]byte) {})
+}
+
+// TestHeaderTimeIsTrue stores the greatest time of the records, whatever the header
+// says, and who stamps them.
+func TestHeaderTimeIsTrue(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 5, nil)
+	c := f.dial()
+	for codec := core.CodecNone; codec <= core.CodecZstd; codec++ {
+		for _, claim := range []int64{-1, -2, math.MinInt64, 0, 1002, math.MaxInt64} {
+			sent := batchOf(t, codec, core.Nobody, func(b *core.BatchBuilder) { b.Add(1000, nil, nil); b.Add(1002, nil, nil); b.Add(1001, nil, nil) })
+			patch(sent, func(b []byte) {
+				binary.BigEndian.PutUint64(b[35:], uint64(claim))
+				b[22] |= core.AttrLogAppendTime
+			})
+			p := c.produced(9, topic, int32(codec), sent)
+			if p.ErrorCode != 0 {
+				t.Fatalf("codec %d, greatest time %d: code %d", codec, claim, p.ErrorCode)
+			}
+			got := c.fetched(fetchOne(fetchMax, topic, int32(codec), p.BaseOffset)).RecordBatches
+			h, _ := core.ParseBatchHeader(got)
+			if h.MaxTime != 1002 || h.Attributes != int16(codec) || h.CRC != core.BatchCRC(got) {
+				t.Fatalf("codec %d, greatest time %d: stored as %+v", codec, claim, h)
+			}
+		}
+	}
+}
+
+// TestBomb refuses records that inflate beyond all bounds, in little memory, in any topic.
 func TestBomb(t *testing.T) {
 	f := start(t, nil)
-	topic := f.topic("t", 1, map[string]string{"cleanup.policy": "compact"})
-	packed, err := core.Compress(core.CodecZstd, 0, nil, make([]byte, core.MaxInflated+1))
-	if err != nil {
-		t.Fatal(err)
+	record := binary.AppendVarint(nil, core.MaxInflated)
+	record = append(record, 0, 0, 0, 1) // attributes, deltas, no key
+	record = append(binary.AppendVarint(record, core.MaxInflated-9), make([]byte, core.MaxInflated)...)
+	for name, config := range map[string]map[string]string{
+		"plain":     nil,
+		"compacted": {"cleanup.policy": "compact"},
+		"other":     {"compression.type": "lz4"},
+		"none":      {"compression.type": "uncompressed"},
+	} {
+		topic := f.topic(name, 1, config)
+		c := f.dial()
+		for codec := core.CodecGzip; codec <= core.CodecZstd; codec++ {
+			if codec == core.CodecSnappy || codec == core.CodecLZ4 {
+				continue // cannot do it within max.message.bytes
+			}
+			payload, err := core.Compress(codec, 0, nil, record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bomb := packedBatch(codec, 1, 1, payload)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got := c.produced(9, topic, 0, bomb)
+			runtime.ReadMemStats(&after)
+			if got.ErrorCode != codeMessageTooLarge {
+				t.Fatalf("%s: code %d for %d bytes, want %d", name, got.ErrorCode, len(bomb), codeMessageTooLarge)
+			}
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > core.MaxInflated/2 {
+				t.Fatalf("%s, codec %d: %d bytes allocated", name, codec, grown)
+			}
+		}
 	}
-	h := core.BatchHeader{Magic: 2, Attributes: core.CodecZstd, Count: 1, Length: int32(len(packed)) + 49, ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1, MaxTime: 1}
-	bomb := patch(append(h.AppendTo(nil), packed...), func([]byte) {})
-	if got := f.dial().produced(9, topic, 0, bomb); got.ErrorCode != codeMessageTooLarge {
-		t.Fatalf("code %d for %d bytes, want %d", got.ErrorCode, len(bomb), codeMessageTooLarge)
+}
+
+// TestBombsDoNotBlock serves who inflates little while the lane for much is taken.
+func TestBombsDoNotBlock(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 1, nil)
+	for range cap(f.server.inflating.heavy) {
+		f.server.inflating.heavy <- struct{}{}
+	}
+	stuck := f.dial()
+	much := string(make([]byte, 2*core.LightInflated))
+	stuck.send(produceOne(9, topic, 0, batch(t, core.CodecZstd, 1, much)))
+	if p := f.dial().produced(9, topic, 0, batch(t, core.CodecZstd, 1, "x")); p.ErrorCode != 0 || p.BaseOffset != 0 {
+		t.Fatalf("code %d at %d", p.ErrorCode, p.BaseOffset)
+	}
+	for range cap(f.server.inflating.heavy) {
+		<-f.server.inflating.heavy
+	}
+	resp := answer[*kmsg.ProduceResponse](stuck, produceOne(9, topic, 0, nil))
+	if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != 1 {
+		t.Fatalf("code %d at %d", p.ErrorCode, p.BaseOffset)
 	}
 }

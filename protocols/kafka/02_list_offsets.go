@@ -92,11 +92,10 @@ func (c *call) listOffset(ctx context.Context, t *router.Topic, rp *kmsg.ListOff
 		return codeInvalidRequest
 	}
 	// From here on a batch is looked into, which may mean inflating it.
-	done, err := c.srv.inflate(ctx)
-	if err != nil {
+	if err := enter(ctx, c.srv.inflating.heavy); err != nil {
 		return code(err)
 	}
-	defer done()
+	defer func() { <-c.srv.inflating.heavy }()
 	find := func() (core.Offset, int64, bool, error) { return r.OffsetByTime(q, rp.Timestamp) }
 	if rp.Timestamp == offsetMaxTimestamp {
 		find = func() (core.Offset, int64, bool, error) { return r.OffsetOfMaxTime(q) }

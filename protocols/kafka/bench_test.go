@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"testing"
 
@@ -148,6 +150,36 @@ func BenchmarkProduceDecode(b *testing.B) {
 			b.Fatal(err)
 		}
 		producePool.Put(req)
+	}
+}
+
+// BenchmarkInspect checks compressed batches of 100-byte records, 1 MiB inflated.
+func BenchmarkInspect(b *testing.B) {
+	f := start(b, nil)
+	topic := f.topic("t", 1, nil)
+	for codec, name := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		b.Run(name, func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			sent := batchOf(b, codec, core.Nobody, func(bb *core.BatchBuilder) {
+				for i := range 9500 {
+					bb.Add(1000, nil, fmt.Appendf(nil, `{"user":%d,"action":"click","page":"/products/%d","session":"%016x","n":%10d}`, rng.IntN(10000), rng.IntN(1000), rng.Uint64(), i))
+				}
+			})
+			h, _ := core.ParseBatchHeader(sent)
+			in, err := core.Decompress(h.Codec(), nil, sent[core.BatchHeaderLen:], core.MaxInflated)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				v := validator{topic: topic, now: 1000, codec: codec}
+				if _, err := f.server.inspect(b.Context(), &v, sent); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

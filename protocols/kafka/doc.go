@@ -10,6 +10,7 @@
 //	frame.go     frames and request headers
 //	buffer.go    pooled buffers
 //	budget.go    the memory for requests, shared among the connections
+//	validate.go  batches of producers; inspect.go: compressed ones
 //	versions.go  the table of APIs: what is advertised, served, and by which handler
 //	errors.go    error kinds to Kafka's codes
 //

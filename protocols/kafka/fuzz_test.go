@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/core"
 )
 
 // pipe starts a connection of the server over memory and returns the client's end.
@@ -160,10 +163,36 @@ func FuzzValidate(f *testing.F) {
 		v := validator{topic: topic, zstd: true}
 		b, err := v.validate(records)
 		if err == nil && v.inflates {
-			b, err = fx.server.reencode(t.Context(), &v, b)
+			b, err = fx.server.inspect(t.Context(), &v, b)
 		}
 		if err == nil && produceCode(err) != codeNone {
 			t.Fatalf("%d bytes, %v", len(b), err)
+		}
+	})
+}
+
+// FuzzStream walks the same records in one piece and as a stream: the verdict must be the
+// same.
+func FuzzStream(f *testing.F) {
+	fx := start(f, nil)
+	topic := fx.topic("t", 1, map[string]string{"cleanup.policy": "compact", "message.timestamp.before.max.ms": "1000"})
+	f.Add(int32(2), batch(f, 0, 1, "a", "b")[core.BatchHeaderLen:], 0)
+	f.Add(int32(1), batch(f, 0, 1, string(make([]byte, 40<<10)))[core.BatchHeaderLen:], 1)
+	headers := batchOf(f, 0, core.Nobody, func(b *core.BatchBuilder) {
+		b.Add(1, make([]byte, 100), make([]byte, 40<<10), core.RecordHeader{Key: "h"}, core.RecordHeader{Value: []byte("v")})
+	})
+	f.Add(int32(1), headers[core.BatchHeaderLen:], 0)
+	f.Fuzz(func(t *testing.T, count int32, records []byte, grow int) {
+		if grow > 0 { // beyond what the stream holds
+			records = append(records, make([]byte, grow%(64<<10))...)
+		}
+		v := validator{topic: topic, now: 1000}
+		h := core.BatchHeader{Count: count, BaseTime: 1}
+		whole, stream := v.walking(&h), v.walking(&h)
+		want := whole.walk(records)
+		got := stream.stream(bufio.NewReaderSize(bytes.NewReader(records), 16))
+		if fmt.Sprint(want) != fmt.Sprint(got) || want == nil && whole.maxTime != stream.maxTime {
+			t.Fatalf("stream says %v, want %v", got, want)
 		}
 	})
 }

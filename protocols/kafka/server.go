@@ -93,8 +93,8 @@ type Server struct {
 	smallRequestBytes *budget // of frames up to smallFrame
 	parkedBytes       *budget // of fetches that wait for records
 	answerBytes       *semaphore.Weighted
-	inflating         chan struct{} // holds a token for each batch that is being inflated
-	fetchHeld         atomic.Int64  // bytes of records in fetch answers that are not sent yet
+	inflating         inflating
+	fetchHeld         atomic.Int64 // bytes of records in fetch answers that are not sent yet
 	fetchSessions     *fetchCache
 	groups            *groups
 	metrics           *metrics
@@ -118,7 +118,7 @@ func New(o Options) (*Server, error) {
 		log:               o.Logger,
 		router:            o.Router,
 		apis:              newAPITable(),
-		inflating:         make(chan struct{}, inflateAtOnce),
+		inflating:         newInflating(),
 		fetchSessions:     newFetchCache(),
 		requestBytes:      newBudget(max(o.RequestMemory-2*reserve, int64(o.MaxRequestBytes))),
 		smallRequestBytes: newBudget(reserve),
@@ -200,22 +200,6 @@ func (s *Server) startConn(nc net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	}()
-}
-
-// inflateAtOnce is how many batches are inflated at a time, to core.MaxInflated at most.
-const inflateAtOnce = 2
-
-// inflate waits for leave to inflate a batch; done gives it back.
-func (s *Server) inflate(ctx context.Context) (done func(), err error) {
-	select {
-	case s.inflating <- struct{}{}:
-		if ctx.Err() == nil {
-			return func() { <-s.inflating }, nil
-		}
-		<-s.inflating
-	case <-ctx.Done():
-	}
-	return nil, core.E(core.Uncertain, "waiting to inflate records: %v", ctx.Err())
 }
 
 // now is the time in ms since the epoch.

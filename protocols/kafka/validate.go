@@ -1,9 +1,7 @@
 package kafka
 
 import (
-	"context"
 	"fmt"
-	"math"
 
 	"polylog/core"
 	"polylog/router"
@@ -23,14 +21,15 @@ func badRecord(code int16, format string, args ...any) error {
 }
 
 // validator checks what a producer sent for one partition, by the rules of Kafka's own
-// LogValidator: exactly one batch of format 2, whole and intact, of records in order.
-// The records of a compressed batch are looked at only where the topic's configuration
-// depends on them, because that means inflating them.
+// LogValidator: exactly one batch of format 2, whole and intact, of records in order. The
+// records of a compressed batch are inflated for that as a stream (Server.inspect), and
+// the batch is stored as it came. As in Kafka, the header's greatest time and its
+// LogAppendTime bit are set right instead of refused.
 type validator struct {
 	topic *router.Topic
 	zstd  bool  // the client's version of Produce knows it
 	now   int64 // ms
-	// inflates is set by validate when the batch must go through srv.reencode.
+	// inflates is set by validate when the batch must go through Server.inspect.
 	inflates bool
 	codec    int // to store the batch in
 }
@@ -63,14 +62,23 @@ func (v *validator) validate(records []byte) ([]byte, error) {
 		return nil, badRecord(codeRecordListTooLarge, "batch of %d bytes, segments of topic %s hold %d", size, v.topic.Name, v.topic.Config.SegmentBytes)
 	}
 	v.codec = v.targetCodec(h.Codec())
-	deep := v.topic.Config.Compact || !v.topic.Config.LogAppendTime && v.topic.Config.TimestampBeforeMaxMS != math.MaxInt64
-	v.inflates = v.codec != h.Codec() || deep && h.Codec() != core.CodecNone
-	if h.Codec() == core.CodecNone {
-		if err := v.walk(&h, records[core.BatchHeaderLen:]); err != nil {
+	v.inflates = v.codec != core.CodecNone || h.Codec() != core.CodecNone
+	if !v.inflates {
+		w := v.walking(&h)
+		if err := w.walk(records[core.BatchHeaderLen:]); err != nil {
 			return nil, err
 		}
+		v.stamp(records, w.maxTime)
 	}
 	return records, nil
+}
+
+// stamp sets a batch's time right, whose records go up to maxTime. Where the broker's
+// clock counts the router does it.
+func (v *validator) stamp(batch []byte, maxTime int64) {
+	if !v.topic.Config.LogAppendTime {
+		core.SetCreateTime(batch, maxTime)
+	}
 }
 
 // header checks the fields of a batch's header.
@@ -80,6 +88,8 @@ func (v *validator) header(h *core.BatchHeader) error {
 		return badRecord(codeInvalidRecord, "base offset is %d, want 0 from a producer", h.BaseOffset)
 	case h.Count <= 0 || h.LastOffsetDelta != h.Count-1:
 		return badRecord(codeInvalidRecord, "record count is %d, last offset delta %d", h.Count, h.LastOffsetDelta)
+	case h.Attributes&^core.AttrKnown != 0:
+		return badRecord(codeInvalidRecord, "batch attributes %04x, want none beyond %04x", uint16(h.Attributes), core.AttrKnown)
 	case h.Control():
 		return badRecord(codeInvalidRecord, "producers cannot write control records")
 	case h.Transactional():
@@ -90,20 +100,6 @@ func (v *validator) header(h *core.BatchHeader) error {
 		return badRecord(codeUnsupportedCompressionType, "compression codec %d", h.Codec())
 	case h.Codec() == core.CodecZstd && !v.zstd:
 		return badRecord(codeUnsupportedCompressionType, "zstd needs Produce version %d or later", produceZstd)
-	}
-	return v.time(h.MaxTime)
-}
-
-// time checks a timestamp against the topic's bounds. -1 means that there is none.
-func (v *validator) time(ms int64) error {
-	c := &v.topic.Config
-	switch {
-	case c.LogAppendTime || ms == -1:
-		return nil
-	case ms > v.now && ms-v.now > c.TimestampAfterMaxMS:
-		return badRecord(codeInvalidTimestamp, "timestamp %d is more than %d ms after the broker's clock", ms, c.TimestampAfterMaxMS)
-	case ms < v.now && v.now-ms > c.TimestampBeforeMaxMS:
-		return badRecord(codeInvalidTimestamp, "timestamp %d is more than %d ms before the broker's clock", ms, c.TimestampBeforeMaxMS)
 	}
 	return nil
 }
@@ -124,40 +120,4 @@ func (v *validator) targetCodec(codec int) int {
 	default: // "producer"
 		return codec
 	}
-}
-
-// reencode does what needs a batch's inflated records: it checks them, and stores them
-// in the topic's codec where that differs from the producer's. Few run at a time, since
-// each may take core.MaxInflated bytes.
-func (s *Server) reencode(ctx context.Context, v *validator, batch []byte) ([]byte, error) {
-	done, err := s.inflate(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	h, _ := core.ParseBatchHeader(batch)
-	if h.Codec() != core.CodecNone {
-		payload, err := core.Decompress(h.Codec(), nil, batch[core.BatchHeaderLen:], core.MaxInflated)
-		if err != nil {
-			return nil, inflateError(err)
-		}
-		if err := v.walk(&h, payload); err != nil {
-			return nil, err
-		}
-	}
-	if v.codec == h.Codec() {
-		return batch, nil
-	}
-	again, err := core.Recompress(nil, batch, v.codec, 0, core.MaxInflated)
-	if err != nil {
-		return nil, inflateError(err)
-	}
-	return again, nil
-}
-
-func inflateError(err error) error {
-	if core.KindOf(err) == core.TooLarge {
-		return badRecord(codeMessageTooLarge, "%s", err.Error())
-	}
-	return badRecord(codeCorruptMessage, "%s", err.Error())
 }

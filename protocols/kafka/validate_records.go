@@ -2,45 +2,99 @@ package kafka
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"polylog/core"
 )
 
-// walk checks that payload is h.Count records, whole and in order, and their keys and
-// times as far as the topic cares.
-func (v *validator) walk(h *core.BatchHeader, payload []byte) error {
-	var keyless []int32
-	bounded := v.topic.Config.TimestampBeforeMaxMS != math.MaxInt64
-	for i := range h.Count {
+// walking checks the records of a batch: that they are h.Count, whole and in order, and
+// their keys and times as far as the topic cares.
+type walking struct {
+	count         int32
+	base          int64 // time of the batch
+	after, before int64 // bounds of the records' times, inclusive
+	compact       bool
+	now           int64
+
+	maxTime int64 // so far; at least -1, which means no time
+	keyless []int32
+}
+
+// maxKeyless bounds how many records an answer names.
+const maxKeyless = 1000
+
+func (v *validator) walking(h *core.BatchHeader) walking {
+	c := &v.topic.Config
+	w := walking{count: h.Count, base: h.BaseTime, compact: c.Compact, now: v.now, maxTime: -1, after: math.MinInt64, before: math.MaxInt64}
+	if !c.LogAppendTime {
+		w.after = v.now - c.TimestampBeforeMaxMS
+		if c.TimestampAfterMaxMS < math.MaxInt64-v.now {
+			w.before = v.now + c.TimestampAfterMaxMS
+		}
+	}
+	return w
+}
+
+// walk checks payload, which is all records.
+func (w *walking) walk(payload []byte) error {
+	for i := range w.count {
 		n, at := varint(payload, 0)
-		if at > len(payload) || n < 6 || n > int64(len(payload)-at) { // six fields of at least a byte
-			return badRecord(codeInvalidRecord, "record %d of %d is malformed", i, h.Count)
+		if at > len(payload) || n < minRecord || n > int64(len(payload)-at) {
+			return w.malformed(i)
 		}
 		end := at + int(n)
 		r, ok := splitRecord(payload[at:end])
 		payload = payload[end:]
-		switch {
-		case !ok:
-			return badRecord(codeInvalidRecord, "record %d of %d is malformed", i, h.Count)
-		case r.delta != int64(i):
-			return badRecord(codeInvalidRecord, "record %d of %d has offset delta %d", i, h.Count, r.delta)
-		case !r.hasKey && v.topic.Config.Compact:
-			keyless = append(keyless, i)
+		if !ok {
+			return w.malformed(i)
 		}
-		if bounded {
-			if err := v.time(h.BaseTime + r.age); err != nil {
-				return err
-			}
+		if err := w.record(i, &r); err != nil {
+			return err
 		}
 	}
 	if len(payload) > 0 {
-		return badRecord(codeInvalidRecord, "%d bytes after the last of %d records", len(payload), h.Count)
+		return w.tooMany()
 	}
-	if keyless != nil {
-		return &recordError{codeInvalidRecord, "compacted topic cannot accept a record without key", keyless}
+	return w.end()
+}
+
+// minRecord is the length of the shortest record: six fields of at least a byte.
+const minRecord = 6
+
+// record checks the next record.
+func (w *walking) record(i int32, r *rawRecord) error {
+	ms := w.base + r.age
+	w.maxTime = max(w.maxTime, ms)
+	switch {
+	case r.delta != int64(i):
+		return badRecord(codeInvalidRecord, "record %d of %d has offset delta %d", i, w.count, r.delta)
+	case (ms < w.after || ms > w.before) && ms != -1:
+		return &recordError{
+			codeInvalidTimestamp,
+			fmt.Sprintf("record %d has timestamp %d, want one from %d to %d, as the broker's clock is at %d", i, ms, w.after, w.before, w.now),
+			[]int32{i},
+		}
+	case !r.hasKey && w.compact && len(w.keyless) < maxKeyless:
+		w.keyless = append(w.keyless, i)
 	}
 	return nil
+}
+
+// end is the verdict after the last record.
+func (w *walking) end() error {
+	if w.keyless != nil {
+		return &recordError{codeInvalidRecord, "compacted topic cannot accept a record without key", w.keyless}
+	}
+	return nil
+}
+
+func (w *walking) malformed(i int32) error {
+	return badRecord(codeInvalidRecord, "record %d of %d is malformed or not there", i, w.count)
+}
+
+func (w *walking) tooMany() error {
+	return badRecord(codeInvalidRecord, "bytes after the last of %d records", w.count)
 }
 
 // rawRecord is what walk wants to know of a record.
