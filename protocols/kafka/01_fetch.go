@@ -76,7 +76,6 @@ func fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) {
 		return
 	}
 	f.maxBytes = min(int(max(req.MaxBytes, 0)), c.srv.router.BrokerConfig().FetchMaxBytes)
-	f.resolve()
 	if f.look() || req.MaxWaitMillis <= 0 {
 		f.answer()
 		return
@@ -238,7 +237,7 @@ func (f *fetching) read(p *fetchPart, budget int, first bool) {
 		AtLeastOne: first && !a.diverging,
 	}, &f.batches)
 	if err != nil {
-		a.code = f.errorCode(err)
+		a.code = f.errorCode(p, err)
 		return
 	}
 	a.high, a.stable, a.from = int64(head.End), int64(head.Stable), int64(head.Start)
@@ -256,11 +255,19 @@ func (f *fetching) read(p *fetchPart, budget int, first bool) {
 	}
 }
 
-func (f *fetching) errorCode(err error) int16 {
+// errorCode is the code for a part that could not be read.
+func (f *fetching) errorCode(p *fetchPart, err error) int16 {
+	c := f.call
 	switch core.KindOf(err) {
-	case core.NotFound: // deleted meanwhile
-		return f.call.unknownTopic(fetchTopicID)
+	case core.NotFound:
+		if _, herr := c.srv.router.Head(p.queue); core.KindOf(herr) == core.NotFound { // deleted meanwhile
+			return c.unknownTopic(fetchTopicID)
+		}
+		fallthrough // the log lacks what the index knows of
 	case core.Corrupt:
+		if c.srv.metrics.storageErrors.Add(1)&(1<<10-1) == 1 { // clients will ask again and again
+			c.conn.log.Error("kafka fetch cannot read the log", "topic", p.topic, "id", p.id, "partition", p.partition, "offset", p.offset, "err", err)
+		}
 		return codeStorageError // retriable, unlike what a client makes of its own CRC check
 	default:
 		return code(err)

@@ -126,3 +126,17 @@ func TestFetchAndProduceElsewhere(t *testing.T) {
 		t.Fatalf("fetch: %+v, brokers %+v", p, resp.Brokers)
 	}
 }
+
+// TestFetchLostEntry calls a hole in the log an error of storage, not a missing topic.
+func TestFetchLostEntry(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 1, nil)
+	c := f.dial()
+	c.produced(9, topic, 0, batch(t, 0, 1, "x"))
+	f.log.Lose(f.log.Last())
+	for _, version := range []int16{fetchTopicID - 1, fetchMax} {
+		if got := c.fetched(fetchOne(version, topic, 0, 0)); got.ErrorCode != codeStorageError {
+			t.Fatalf("version %d: code %d, want %d", version, got.ErrorCode, codeStorageError)
+		}
+	}
+}

@@ -13,6 +13,10 @@ import (
 // autoCreateWait bounds how long a Metadata request waits for the topics that it makes.
 const autoCreateWait = 5 * time.Second
 
+// maxAutoCreate bounds the topics that one Metadata request makes. The others are
+// answered as unknown, and made when the client asks again.
+const maxAutoCreate = 100
+
 // metadata tells who is who and which topics there are. Topics that do not exist yet
 // are made first, where configuration and client allow it, so that the answer already
 // names their leader: Kafka answers UNKNOWN_TOPIC_OR_PARTITION instead and leaves the
@@ -83,6 +87,9 @@ func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic
 	defer cancel()
 	var missing []core.Name
 	for i := range asked {
+		if len(missing) == maxAutoCreate {
+			break
+		}
 		t := &asked[i]
 		if t.Topic == nil || *t.Topic == "" || router.CheckTopicName(*t.Topic) != nil {
 			continue

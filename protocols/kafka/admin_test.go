@@ -491,3 +491,25 @@ func TestSmallAPIs(t *testing.T) {
 }
 
 func hostPort(host string, port int32) string { return fmt.Sprintf("%s:%d", host, port) }
+
+// TestAutoCreateIsBounded makes some of the topics that a request names, and the others
+// when it comes again.
+func TestAutoCreateIsBounded(t *testing.T) {
+	f := start(t, nil)
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version, req.AllowAutoTopicCreation = 9, true
+	for i := range maxAutoCreate + 5 {
+		req.Topics = append(req.Topics, kmsg.MetadataRequestTopic{Topic: new(fmt.Sprint("auto", i))})
+	}
+	for _, want := range []int{5, 0} {
+		unknown := 0
+		for _, topic := range ask[*kmsg.MetadataResponse](f.dial(), req).Topics {
+			if topic.ErrorCode == codeUnknownTopicOrPartition {
+				unknown++
+			}
+		}
+		if unknown != want {
+			t.Fatalf("%d topics are unknown, want %d", unknown, want)
+		}
+	}
+}

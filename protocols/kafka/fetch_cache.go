@@ -13,15 +13,17 @@ type fetchCache struct {
 	mu     sync.Mutex // guards what follows; taken before no other lock
 	byID   map[int32]*fetchSession
 	recent list.List // of *fetchSession, the longest unused first
-	parts  int       // of all sessions
+	bytes  int       // of all sessions' partitions
 }
 
 const (
 	// evictAfter is how long a session is safe from eviction by a new one
 	// (min.incremental.fetch.session.eviction.ms).
 	evictAfter = 2 * time.Minute
-	// maxSessionParts bounds the partitions that all sessions remember together.
-	maxSessionParts = 1 << 20
+	// maxSessionBytes bounds the memory of what all sessions remember together.
+	maxSessionBytes = 16 << 20
+	// maxUnknownParts bounds the partitions of a session that do not exist.
+	maxUnknownParts = 1000
 )
 
 func newFetchCache() *fetchCache { return &fetchCache{byID: make(map[int32]*fetchSession)} }
@@ -29,12 +31,16 @@ func newFetchCache() *fetchCache { return &fetchCache{byID: make(map[int32]*fetc
 // create makes a session for parts, or returns nil when there is no room for one, which
 // a client takes as leave to go on without.
 func (c *fetchCache) create(owner *conn, parts []fetchPart, byID bool, slots int) *fetchSession {
-	if len(parts) == 0 {
+	size := 0
+	for i := range parts {
+		size += parts[i].size()
+	}
+	if size == 0 || size > maxSessionBytes || unknown(parts) > maxUnknownParts {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.byID) >= slots || c.parts+len(parts) > maxSessionParts {
+	for len(c.byID) >= slots || c.bytes+size > maxSessionBytes {
 		oldest := c.recent.Front()
 		if oldest == nil || time.Since(oldest.Value.(*cachedSession).used) < evictAfter {
 			return nil
@@ -49,8 +55,8 @@ func (c *fetchCache) create(owner *conn, parts []fetchPart, byID bool, slots int
 		s.put(p)
 	}
 	c.byID[s.id] = s
-	s.counted = len(s.parts)
-	c.parts += s.counted
+	s.counted = size
+	c.bytes += s.counted
 	s.entry = c.recent.PushBack(&cachedSession{session: s, used: time.Now()})
 	return s
 }
@@ -102,23 +108,40 @@ func (c *fetchCache) closeAll(owner *conn) {
 func (c *fetchCache) removeLocked(s *fetchSession) {
 	delete(c.byID, s.id)
 	c.recent.Remove(s.entry)
-	c.parts -= s.counted
+	c.bytes -= s.counted
 	s.counted = 0
 }
 
-// recount notes how many partitions a session has now. It reports false, and drops the
-// session, when they are too many for the cache.
-func (c *fetchCache) recount(s *fetchSession, parts int) bool {
+// recount notes what a session takes now. It reports false, and drops the session, when
+// that is too much for the cache, or too many of its partitions do not exist.
+func (c *fetchCache) recount(s *fetchSession, parts []fetchPart) bool {
+	size := 0
+	for i := range parts {
+		size += parts[i].size()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byID[s.id] != s {
 		return true // closed meanwhile; this last request is served
 	}
-	c.parts += parts - s.counted
-	s.counted = parts
-	if c.parts > maxSessionParts {
+	c.bytes += size - s.counted
+	s.counted = size
+	if c.bytes > maxSessionBytes || unknown(parts) > maxUnknownParts {
 		c.removeLocked(s)
 		return false
 	}
 	return true
+}
+
+// size is about what a session takes for the partition.
+func (p *fetchPart) size() int { return partBytes + len(p.topic) }
+
+// unknown is how many of the resolved parts do not exist.
+func unknown(parts []fetchPart) (n int) {
+	for i := range parts {
+		if code := parts[i].code; code == codeUnknownTopicOrPartition || code == codeUnknownTopicID {
+			n++
+		}
+	}
+	return n
 }

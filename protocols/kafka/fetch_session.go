@@ -25,7 +25,7 @@ type fetchSession struct {
 	byID    bool  // topics are named by id
 	cache   *fetchCache
 	entry   *list.Element // in cache.recent; guarded by cache.mu
-	counted int           // its part of cache.parts; guarded by cache.mu
+	counted int           // its part of cache.bytes; guarded by cache.mu
 
 	mu    sync.Mutex // guards what follows
 	epoch int32      // of the next request
@@ -45,12 +45,14 @@ const (
 	fetchFinalEpoch   = -1 // no session, and close the one that is named
 )
 
-// open finds out which partitions the request is about, by way of its session. The code
+// open finds out which partitions the request is about, by way of its session, and
+// resolves them. The code
 // refuses the whole request.
 func (f *fetching) open() int16 {
 	c, req := f.call, f.req
 	if c.version < fetchSessions {
 		f.full, f.parts = true, f.asked()
+		f.resolve()
 		return codeNone
 	}
 	cache := c.srv.fetchSessions
@@ -59,6 +61,7 @@ func (f *fetching) open() int16 {
 			cache.close(req.SessionID)
 		}
 		f.full, f.parts = true, f.asked()
+		f.resolve()
 		if req.SessionEpoch == fetchInitialEpoch {
 			f.session = cache.create(c.conn, f.parts, c.version >= fetchTopicID, c.srv.router.BrokerConfig().FetchSessionSlots)
 		}
@@ -75,7 +78,8 @@ func (f *fetching) open() int16 {
 	if code := s.next(f); code != codeNone {
 		return code
 	}
-	if !cache.recount(s, len(f.parts)) {
+	f.resolve()
+	if !cache.recount(s, f.parts) {
 		return codeFetchSessionIDNotFound // the client goes on with a full fetch
 	}
 	return codeNone

@@ -71,8 +71,8 @@ func TestFetchSessionsEndWithTheirConnection(t *testing.T) {
 	cache := f.server.fetchSessions
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
-	if len(cache.byID) != 0 || cache.recent.Len() != 0 || cache.parts != 0 {
-		t.Fatalf("%d sessions, %d in order, %d partitions are left", len(cache.byID), cache.recent.Len(), cache.parts)
+	if len(cache.byID) != 0 || cache.recent.Len() != 0 || cache.bytes != 0 {
+		t.Fatalf("%d sessions, %d in order, %d bytes are left", len(cache.byID), cache.recent.Len(), cache.bytes)
 	}
 }
 
@@ -89,6 +89,50 @@ func TestFetchSessionsAreBounded(t *testing.T) {
 		if made := resp.SessionID != 0; made != (i < 2) {
 			t.Fatalf("session %d made: %v", i, made)
 		}
+	}
+}
+
+// TestFetchSessionsOfNothing declines or ends sessions of partitions that do not exist.
+func TestFetchSessionsOfNothing(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 1, nil)
+	c := f.dial()
+	many := make([]string, maxUnknownParts+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("%d@0", i+1)
+	}
+	if resp := ask[*kmsg.FetchResponse](c, sessionFetch(topic, 0, 0, many...)); resp.SessionID != 0 || resp.ErrorCode != 0 {
+		t.Fatalf("session %d, code %d", resp.SessionID, resp.ErrorCode)
+	}
+	made := ask[*kmsg.FetchResponse](c, sessionFetch(topic, 0, 0, "0@0", "1@0"))
+	if made.SessionID == 0 {
+		t.Fatal("no session")
+	}
+	if resp := ask[*kmsg.FetchResponse](c, sessionFetch(topic, made.SessionID, 1, many...)); resp.ErrorCode != codeFetchSessionIDNotFound {
+		t.Fatalf("code %d, want %d", resp.ErrorCode, codeFetchSessionIDNotFound)
+	}
+	cache := f.server.fetchSessions
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if len(cache.byID) != 0 || cache.bytes != 0 {
+		t.Fatalf("%d sessions of %d bytes are left", len(cache.byID), cache.bytes)
+	}
+}
+
+// TestFetchSessionBytes bounds what all sessions remember.
+func TestFetchSessionBytes(t *testing.T) {
+	cache := newFetchCache()
+	parts := make([]fetchPart, maxSessionBytes/partBytes/2)
+	for i := range parts {
+		parts[i].partition = int32(i)
+	}
+	for i := range 3 {
+		if made := cache.create(nil, parts, true, 1000) != nil; made != (i < 2) {
+			t.Fatalf("session %d made: %v", i, made)
+		}
+	}
+	if cache.bytes > maxSessionBytes {
+		t.Fatalf("%d bytes", cache.bytes)
 	}
 }
 

@@ -14,6 +14,8 @@ type metrics struct {
 	refused  atomic.Int64
 	broken   atomic.Int64 // connections that ended on an error of protocol
 	requests []atomic.Int64
+
+	storageErrors atomic.Int64 // partitions that could not be read
 }
 
 var (
@@ -23,6 +25,7 @@ var (
 	brokenDesc      = desc("connection_errors_total", "Connections that were closed because of what their client sent.")
 	requestsDesc    = desc("requests_total", "Requests, by API.", "api")
 	sessionsDesc    = desc("fetch_sessions", "Fetch sessions now.")
+	storageDesc     = desc("storage_errors_total", "Partitions of fetches that could not be read from the log.")
 	heldDesc        = desc("fetch_bytes", "Bytes of records in answers that are not sent yet.")
 )
 
@@ -36,7 +39,7 @@ func newMetrics(s *Server) *metrics {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, requestsDesc, sessionsDesc, heldDesc} {
+	for _, d := range []*prometheus.Desc{connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, requestsDesc, sessionsDesc, heldDesc, storageDesc} {
 		ch <- d
 	}
 }
@@ -56,6 +59,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(sessionsDesc, int64(m.srv.fetchSessions.len()))
 	gauge(heldDesc, m.srv.fetchHeld.Load())
 	counter(acceptedDesc, m.accepted.Load())
+	counter(storageDesc, m.storageErrors.Load())
 	counter(refusedDesc, m.refused.Load())
 	counter(brokenDesc, m.broken.Load())
 	for key := range m.requests {

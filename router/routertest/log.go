@@ -93,6 +93,20 @@ func (l *Log) Damage(i core.LogIndex, pos int) {
 	l.entries[i-1].Data = data
 }
 
+// Lose makes an entry one that the log does not have.
+func (l *Log) Lose(i core.LogIndex) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[i-1].Data = nil
+}
+
+// Last is the index of the newest entry.
+func (l *Log) Last() core.LogIndex {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return core.LogIndex(len(l.entries))
+}
+
 // Trimmed is the highest index that was given to Trim.
 func (l *Log) Trimmed() core.LogIndex {
 	l.mu.Lock()
@@ -146,7 +160,7 @@ func (l *Log) applyLocked(c core.Command) (core.Result, error) {
 func (l *Log) ReadAt(i core.LogIndex, pos, n uint32, buf []byte) ([]byte, core.Term, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i == 0 || int(i) > len(l.entries) {
+	if i == 0 || int(i) > len(l.entries) || l.entries[i-1].Data == nil {
 		return nil, 0, core.E(core.NotFound, "no entry %d", i)
 	}
 	e := l.entries[i-1]

@@ -30,7 +30,7 @@ type Config struct {
 	MaxSize, ConsumerMaxSize int
 	// MaxMemberBytes bounds one member's metadata, and its assignment: 1 MiB when 0.
 	MaxMemberBytes int
-	// MaxBytes bounds what all groups keep of their members: 256 MiB when 0.
+	// MaxBytes bounds what all groups keep of their members: 64 MiB when 0.
 	MaxBytes int64
 	// NewID makes the unique part of a member id: a random UUID when nil.
 	NewID func() string
@@ -50,7 +50,7 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.MaxSize, math.MaxInt32)
 	setDefault(&c.ConsumerMaxSize, math.MaxInt32)
 	setDefault(&c.MaxMemberBytes, 1<<20)
-	setDefault(&c.MaxBytes, 256<<20)
+	setDefault(&c.MaxBytes, 64<<20)
 	c.InitialDelay = max(c.InitialDelay, 0)
 	if c.NewID == nil {
 		c.NewID = randomID
