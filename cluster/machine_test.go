@@ -122,7 +122,7 @@ func (m *testMachine) FirstLive() core.LogIndex {
 	case len(m.state.Wanted) == 0:
 		return 0
 	}
-	return max(1, m.state.Wanted[0]&^7)
+	return max(1, m.state.Wanted[0]&^31)
 }
 
 func (m *testMachine) OverlayBytes() int64 {
