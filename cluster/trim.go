@@ -36,6 +36,7 @@ func (n *Node) trimDead() {
 // made is TrimPause ago.
 func (n *Node) Trim(index core.LogIndex) {
 	n.trimDead()
+	defer n.refillReserve()
 	segments := n.log.Segments()
 	if oldest := segments[0]; !oldest.Sealed || oldest.Next > min(index, n.machine.Applied())+1 {
 		return // a checkpoint would free nothing
@@ -48,4 +49,10 @@ func (n *Node) Trim(index core.LogIndex) {
 	n.trimmed = time.Now()
 	n.checkpoint()
 	n.trimDead()
+}
+
+func (n *Node) refillReserve() {
+	if err := n.home.keepReserve(); err != nil {
+		n.o.Logger.Warn("no space reserved for a full disk", "err", err)
+	}
 }

@@ -9,7 +9,7 @@ import (
 // The key space. Every key starts with one byte that says whose it is; numbers are
 // big-endian so that keys sort by them:
 //
-//	'b' | bucket u64               live-run counter of 1,024 log indexes (live.go)
+//	'b' | bucket u64               live-run counter of 64 log indexes (live.go)
 //	'c' | queue u64 | span u64     chunk of a queue's runs (chunk.go)
 //	'h' | queue u64                head of a queue (head.go)
 //	'k' | key                      key-value pair (kv.go)

@@ -14,8 +14,9 @@ import (
 //
 //	base: 'b' | bucket u64 → uvarint runs, never 0
 
-// bucketBits makes a bucket of 1,024 log indexes.
-const bucketBits = 10
+// bucketBits makes a bucket of 64 log indexes: what one live run holds back is 32 MiB at
+// most, where entries are of the largest size, 512 KiB.
+const bucketBits = 6
 
 // liveRuns counts live runs per bucket; the writer's.
 type liveRuns struct {

@@ -15,21 +15,21 @@ const trimsPerCommand = 1000
 
 // retentionLoop drops what has expired, as long as this node leads: the effects are
 // commands, so that every replica forgets the same at the same place in the log. Its
-// own segments each node drops itself.
+// own segments each node drops itself. It begins at once: a disk may have become full
+// while the node was down.
 func (r *Router) retentionLoop(ctx context.Context, every time.Duration) {
 	var lastExpiry time.Time
-	for {
-		b := r.BrokerConfig()
-		wait := every
-		if wait == 0 {
-			wait = time.Duration(b.RetentionCheckMS) * time.Millisecond
-		}
+	for wait := time.Duration(0); ; {
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
+		}
+		b := r.BrokerConfig()
+		if wait = every; wait == 0 {
+			wait = time.Duration(b.RetentionCheckMS) * time.Millisecond
 		}
 		if !r.log.IsLeader() {
 			r.trimLog()

@@ -34,6 +34,7 @@ type broker struct {
 	failed    chan error  // gets the reason why a running broker must stop
 
 	home   *cluster.Home
+	short  bool // the disk was full at the start
 	state  *state.State
 	router *router.Router
 

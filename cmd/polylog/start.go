@@ -27,6 +27,12 @@ func (b *broker) lock(context.Context) error {
 	}
 	b.home = home
 	b.laterClose(home.Close)
+	if b.short, err = home.MakeRoom(); err != nil {
+		b.log.Warn("no space is reserved for a full disk", "err", err)
+	}
+	if b.short {
+		b.log.Warn("the disk is full: the reserve is given up, so that what has expired can be removed")
+	}
 	return nil
 }
 
@@ -87,7 +93,7 @@ func (b *broker) openNode(ctx context.Context) error {
 
 func (b *broker) awaitLeader(ctx context.Context) error { return b.node.Load().Ready(ctx) }
 
-func (b *broker) openRouter(context.Context) error {
+func (b *broker) openRouter(ctx context.Context) error {
 	r, err := router.New(router.Options{
 		Log: b.node.Load(), State: b.state, Logger: b.log, Registerer: b.metrics, Defaults: b.config.BrokerConfig,
 	})
@@ -96,6 +102,9 @@ func (b *broker) openRouter(context.Context) error {
 	}
 	b.router = r
 	b.laterClose(func() error { r.Close(); return nil })
+	if b.short && b.node.Load().IsLeader() { // before clients fill what room there is
+		return r.EnforceRetention(ctx)
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ const (
 	fillStep  = 1 << 20
 	fillLeast = 4 << 20
 	fillMost  = 32 << 20
+	fillSpare = 64 << 20 // the last of the disk is left to entries and checkpoints
 )
 
 var zeroBlock = make([]byte, fillStep)
@@ -108,6 +109,11 @@ func (l *Log) fillOnce() bool {
 	n := min(step, end+ahead-l.filler.filled, l.o.SegmentBytes-l.filler.filled)
 	if n <= 0 {
 		l.filler.wakeAt.Store(l.filler.filled - ahead/2)
+		l.fillMu.Unlock()
+		return false
+	}
+	if u, err := l.fs.GetDiskUsage(l.dir); err == nil && u.AvailBytes < fillSpare {
+		l.filler.seg = nil
 		l.fillMu.Unlock()
 		return false
 	}

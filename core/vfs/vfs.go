@@ -23,6 +23,8 @@ type (
 	OpenOption = vfs.OpenOption
 	// DiskWriteCategory labels disk writes.
 	DiskWriteCategory = vfs.DiskWriteCategory
+	// DiskUsage says how full a disk is.
+	DiskUsage = vfs.DiskUsage
 	// CrashCloneCfg says how much unsynced data survives a CrashClone.
 	CrashCloneCfg = vfs.CrashCloneCfg
 )
