@@ -52,30 +52,51 @@ func (n *Node) replay(to core.LogIndex) error {
 // refuses to open what has lost entries: such a node would vote for a leader that
 // lacks them too.
 func (n *Node) checkLog() error {
-	durable := n.machine.Durable()
 	snap := n.snapshots.latest.Load()
-	first, last := n.log.First(), n.log.Last()
-	switch {
-	case snap == nil: // checkHead has looked at first
-	case snap.installed && first != snap.index+1 && !n.logHolds(snap.index, snap.term):
-		if durable < snap.index {
-			return core.E(core.Corrupt, "raft's snapshot is at entry %d, the index at %d, and the log does not hold what is between", snap.index, durable)
-		}
-		if err := n.log.Reset(snap.index + 1); err != nil {
-			return fmt.Errorf("reset log to entry %d: %w", snap.index+1, err)
-		}
-		return nil
-	case first > snap.index+1:
-		return core.E(core.Corrupt, "the log starts at entry %d, after raft's snapshot at %d: entries are missing", first, snap.index)
-	case last < snap.index:
-		return core.E(core.Corrupt, "the log ends at entry %d, before raft's snapshot at %d: it has lost entries", last, snap.index)
-	case first > durable+1 && durable < snap.index:
-		return core.E(core.Corrupt, "the log starts at entry %d and the index ends at %d: entries between are missing", first, durable)
+	p := parts{snap: snap, durable: n.machine.Durable(), first: n.log.First(), last: n.log.Last()}
+	if snap != nil {
+		p.holds = n.logHolds(snap.index, snap.term)
 	}
-	if last < durable {
-		return core.E(core.Corrupt, "the log ends at entry %d but the index knows entry %d: the log has lost entries", last, durable)
+	reset, err := p.agree()
+	if err != nil || !reset {
+		return err
+	}
+	if err := n.log.Reset(snap.index + 1); err != nil {
+		return fmt.Errorf("reset log to entry %d: %w", snap.index+1, err)
 	}
 	return nil
+}
+
+// parts is what log, snapshot and state machine say.
+type parts struct {
+	snap        *snapshot
+	durable     core.LogIndex // of the state machine
+	first, last core.LogIndex // of the log
+	holds       bool          // the log has the snapshot's last entry
+}
+
+// agree refuses what has lost entries. reset says that the log must begin anew behind
+// the snapshot, a leader's.
+func (p *parts) agree() (reset bool, err error) {
+	snap := p.snap
+	switch {
+	case snap == nil: // checkHead has looked at first
+	case snap.installed && p.first != snap.index+1 && !p.holds:
+		if p.durable < snap.index {
+			return false, core.E(core.Corrupt, "raft's snapshot is at entry %d, the index at %d, and the log does not hold what is between", snap.index, p.durable)
+		}
+		return true, nil
+	case p.first > snap.index+1:
+		return false, core.E(core.Corrupt, "the log starts at entry %d, after raft's snapshot at %d: entries are missing", p.first, snap.index)
+	case p.last < snap.index:
+		return false, core.E(core.Corrupt, "the log ends at entry %d, before raft's snapshot at %d: it has lost entries", p.last, snap.index)
+	case p.first > p.durable+1 && p.durable < snap.index:
+		return false, core.E(core.Corrupt, "the log starts at entry %d and the index ends at %d: entries between are missing", p.first, p.durable)
+	}
+	if p.last < p.durable {
+		return false, core.E(core.Corrupt, "the log ends at entry %d but the index knows entry %d: the log has lost entries", p.last, p.durable)
+	}
+	return false, nil
 }
 
 // checkHead refuses a log whose oldest segment, beginning with entry head, begins behind

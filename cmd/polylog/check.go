@@ -20,7 +20,7 @@ func newCheck(p *process) *cobra.Command {
 		Use:   "check",
 		Short: "Read a whole data directory and say whether it is sound",
 		Long: "check reads every byte of the log and compares every reference of the queues with the batch that\n" +
-			"it points at. The broker must not be running.",
+			"it points at, and raft's files with both. The broker must not be running.",
 		Args: cobra.NoArgs,
 	}
 	dir := dataDirFlag(cmd)
@@ -31,19 +31,26 @@ func newCheck(p *process) *cobra.Command {
 		}
 		defer func() { err = errors.Join(err, home.Close()) }()
 		_, _ = fmt.Fprintf(p.out, "data   %s, cluster %s, node %s\n", *dir, home.ClusterID(), home.NodeID())
-		if err := checkLog(p.out, filepath.Join(*dir, logDir)); err != nil {
+		log, err := checkLog(p.out, filepath.Join(*dir, logDir))
+		if err != nil {
 			return err
 		}
-		return explain(*dir, checkIndex(p, *dir))
+		return explain(*dir, checkIndex(p, *dir, func(durable core.LogIndex) error {
+			r, err := home.Check(&log, durable)
+			if err == nil {
+				_, _ = fmt.Fprintf(p.out, "raft   term %d, snapshot at entry %d\n", r.Term, r.Snapshot)
+			}
+			return err
+		}))
 	}
 	return cmd
 }
 
 // checkLog prints what a reading of the whole log found.
-func checkLog(w io.Writer, dir string) error {
+func checkLog(w io.Writer, dir string) (commitlog.Report, error) {
 	r, err := commitlog.Check(vfs.Default, dir)
 	if err != nil {
-		return err
+		return r, err
 	}
 	_, _ = fmt.Fprintf(w, "log    %d segments, %d entries from %d to %d, %d bytes\n", len(r.Segments), r.Entries, r.First, r.Last, r.Bytes)
 	for _, n := range r.Notes {
@@ -53,13 +60,14 @@ func checkLog(w io.Writer, dir string) error {
 		_, _ = fmt.Fprintf(w, "       damage: %v\n", d)
 	}
 	if len(r.Damage) > 0 {
-		return fmt.Errorf("the log is damaged in %d places, first: %w", len(r.Damage), r.Damage[0])
+		return r, fmt.Errorf("the log is damaged in %d places, first: %w", len(r.Damage), r.Damage[0])
 	}
-	return nil
+	return r, nil
 }
 
-// checkIndex compares the queues with the log.
-func checkIndex(p *process, dir string) (err error) {
+// checkIndex compares the queues with the log, after agree has compared the index's last
+// durable entry with everything else: opening the log may change it.
+func checkIndex(p *process, dir string, agree func(core.LogIndex) error) (err error) {
 	store, err := index.Open(index.Options{
 		FS: vfs.Default, Dir: filepath.Join(dir, indexDir),
 		Fatal: func(err error) { die(p.err, explain(dir, err)) },
@@ -68,6 +76,9 @@ func checkIndex(p *process, dir string) (err error) {
 		return fmt.Errorf("open the index: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := agree(store.Durable()); err != nil {
+		return err
+	}
 	log, err := commitlog.Open(commitlog.Options{Dir: filepath.Join(dir, logDir), CacheBytes: -1, Durable: store.Applied()})
 	if err != nil {
 		return err

@@ -189,12 +189,44 @@ func serveRefuses(t *testing.T, dir, want string) {
 	}
 }
 
-func TestServeRefusesALogWithoutItsOldestSegment(t *testing.T) {
+// What serve refuses check refuses too, and neither changes the log.
+func TestServeAndCheckRefuseAlike(t *testing.T) {
 	dir, segments := fill(t)
-	if err := os.Remove(segments[0]); err != nil {
-		t.Fatal(err)
+	must(t, "", "check", "--data-dir", dir)
+	vote, snapshot := filepath.Join(dir, "raft", "vote"), filepath.Join(dir, "raft", "snapshot")
+	for _, c := range []struct {
+		name, file, want string
+		damage           func([]byte) []byte // nil: it is removed
+	}{
+		{"oldest segment missing", segments[0], "is missing", nil},
+		{"vote missing", vote, "must not vote", nil},
+		{"vote empty", vote, "must not vote", func(b []byte) []byte { return b[:0] }},
+		{"snapshot empty", snapshot, "not a snapshot record", func(b []byte) []byte { return b[:0] }},
+		{"snapshot cut", snapshot, "raft snapshot", func(b []byte) []byte { return b[:len(b)/2] }},
+		{"snapshot flipped", snapshot, "checksum", func(b []byte) []byte { b[6] ^= 1; return b }},
+	} {
+		good, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.damage == nil {
+			err = os.Remove(c.file)
+		} else {
+			err = os.WriteFile(c.file, c.damage(append([]byte(nil), good...)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := call(t, "", "check", "--data-dir", dir)
+		if code != exitFailed || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: check: %d %s", c.name, code, errs)
+		}
+		serveRefuses(t, dir, c.want)
+		if err := os.WriteFile(c.file, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	serveRefuses(t, dir, "is missing")
+	must(t, "", "check", "--data-dir", dir)
 }
 
 func TestEffectiveConfiguration(t *testing.T) {

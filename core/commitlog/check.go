@@ -13,9 +13,11 @@ import (
 type Report struct {
 	Segments []SegmentInfo // as far as they are whole
 	Entries  int64
-	Bytes    int64 // of headers and frames
+	Bytes    int64         // of headers and frames
+	Head     core.LogIndex // what the oldest segment begins with, be it empty
 	First    core.LogIndex
 	Last     core.LogIndex
+	LastTerm core.Term
 	Damage   []error  // of kind Corrupt or Unsupported, in order; the first one matters most
 	Notes    []string // what Open will put right by itself
 }
@@ -34,6 +36,9 @@ func Check(fs vfs.FS, dir string) (Report, error) {
 	}
 	r.note(hasIntent, "a truncation or reset was interrupted; opening the log completes it")
 	r.note(len(d.tmp) > 0, "%d temporary files, left by a crash", len(d.tmp))
+	if len(d.segments) > 0 {
+		r.Head = d.segments[0]
+	}
 	for i, base := range d.segments {
 		last := i == len(d.segments)-1
 		if n := len(r.Segments); n > 0 && r.Segments[n-1].Next != base {
@@ -78,7 +83,7 @@ func (l *Log) check(r *Report, base core.LogIndex, last, hasTable bool) error {
 		if r.First == 0 {
 			r.First = base
 		}
-		r.Last = sc.next - 1
+		r.Last, r.LastTerm = sc.next-1, found.terms[len(found.terms)-1].term
 	}
 	r.Segments = append(r.Segments, SegmentInfo{Path: s.path, Base: base, Next: sc.next, Bytes: sc.off, Sum: sc.sum, Sealed: hasTable})
 	switch {
