@@ -78,7 +78,8 @@ func bareReceive(c net.Conn, file string, flush bool) error {
 	buf := make([]byte, 4*batchBytes)
 	var at, answered int64
 	for {
-		n, err := io.ReadAtLeast(c, buf, batchBytes)
+		// To the end of the piece that is being read, and what has come of those after it.
+		n, err := io.ReadAtLeast(c, buf, int(batchBytes-at%batchBytes))
 		if n > 0 {
 			if _, err := f.WriteAt(buf[:n], at); err != nil {
 				return err

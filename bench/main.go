@@ -117,6 +117,10 @@ func (b *bench) run(ctx context.Context) error {
 				return fmt.Errorf("%s, %s: %w", c.name, c.class, err)
 			}
 		}
+		b.table.rounds = round
+		if err := b.write(); err != nil { // what there is, should the rest not come
+			return err
+		}
 	}
 	if b.want("restart") {
 		if err := b.restart(ctx); err != nil {
@@ -124,10 +128,14 @@ func (b *bench) run(ctx context.Context) error {
 		}
 	}
 	fmt.Print(b.table.markdown())
-	if b.doc != "" {
-		return os.WriteFile(b.doc, []byte(b.table.markdown()), 0o644)
+	return b.write()
+}
+
+func (b *bench) write() error {
+	if b.doc == "" {
+		return nil
 	}
-	return nil
+	return os.WriteFile(b.doc, []byte(b.table.markdown()), 0o644)
 }
 
 // bare takes one sample of each of the machine's limits.
@@ -281,7 +289,5 @@ func (b *bench) measure(row string, c contender, s *harness.Broker, f func() (re
 	}
 	cpu := micros(after.CPU-before.CPU) / float64(r.records)
 	b.table.add(row, c.name, r.mbps(), cpu, after.RSS)
-	fmt.Printf("  %-8s %-4s %-28s %7.0f MB/s %9.0f records/s %7.2f CPU µs/record %5d MiB\n",
-		c.name, c.class, row, r.mbps(), r.perSecond(), cpu, after.RSS>>20)
 	return nil
 }

@@ -34,6 +34,7 @@ type sample struct {
 
 type table struct {
 	b       *bench
+	rounds  int                    // that are whole
 	samples map[[2]string][]sample // row and side
 }
 
@@ -42,6 +43,7 @@ func newTable(b *bench) *table { return &table{b: b, samples: map[[2]string][]sa
 func (t *table) add(row, side string, value, cpu float64, rss int64) {
 	k := [2]string{row, side}
 	t.samples[k] = append(t.samples[k], sample{value, cpu, rss})
+	fmt.Printf("  %-8s %-38s %9.0f %7.2f CPU µs/record %5d MiB\n", side, row, value, cpu, rss>>20)
 }
 
 func median[N int64 | float64](of []sample, f func(sample) N) N {
@@ -121,7 +123,7 @@ How it is measured is below the tables. `+"`os`"+` acknowledges from the page ca
 
 | | to Kafka | goal | CPU a record, to Kafka's | goal | to the machine's limit | goal |
 | --- | --- | --- | --- | --- | --- | --- |
-`, t.b.rounds, runtime.NumCPU())
+`, t.rounds, runtime.NumCPU())
 	for _, g := range goals() {
 		if t.has(g.row, "polylog") {
 			fmt.Fprintf(&s, "| %s | %s |\n", g.row, strings.Join(t.ratios(g), " | "))
