@@ -163,7 +163,7 @@ func TestLogAppendTime(t *testing.T) {
 	if res := routertest.Publish(r, q, routertest.Batch(t, 1, "x")); res.AppendTime != 5000 {
 		t.Errorf("%+v", res)
 	}
-	if off, ts, ok, err := r.OffsetByTime(q, 4000); off != 0 || ts != 5000 || !ok || err != nil {
+	if off, ts, ok, err := r.OffsetByTime(t.Context(), q, 4000); off != 0 || ts != 5000 || !ok || err != nil {
 		t.Errorf("OffsetByTime = %d, %d, %v, %v", off, ts, ok, err)
 	}
 	if got := offsets(t, r, q, 0, router.ReadOptions{MaxBytes: 1000}); len(got) != 1 {

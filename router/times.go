@@ -1,16 +1,15 @@
 package router
 
 import (
+	"context"
+
 	"polylog/core"
 )
 
-// inflateLimit bounds what one batch may inflate to when we must look inside.
-const inflateLimit = core.MaxInflated
-
 // OffsetByTime finds the first record of a queue, in order of offsets, with a
 // timestamp of at least ms: its offset and its timestamp. ok is false when there is
-// none.
-func (r *Router) OffsetByTime(q core.QueueID, ms int64) (off core.Offset, ts int64, ok bool, err error) {
+// none. A batch may have to be inflated for it, as a stream.
+func (r *Router) OffsetByTime(ctx context.Context, q core.QueueID, ms int64) (off core.Offset, ts int64, ok bool, err error) {
 	head, err := r.Head(q)
 	if err != nil {
 		return -1, -1, false, err
@@ -19,8 +18,11 @@ func (r *Router) OffsetByTime(q core.QueueID, ms int64) (off core.Offset, ts int
 	var dst Batches
 	defer dst.Release()
 	for ok && err == nil && run.Offset < head.End {
+		if ctx.Err() != nil { // batches whose headers promise what no record keeps are many
+			return -1, -1, false, core.E(core.Uncertain, "look for time %d: %v", ms, ctx.Err())
+		}
 		dst.Release()
-		off, ts, ok, err = r.firstInRun(run, &dst, func(rec core.Record) bool {
+		off, ts, ok, err = r.firstInRun(run, &dst, func(rec core.RecordTime) bool {
 			return rec.Time >= ms && rec.Offset >= head.Start
 		})
 		if err != nil || ok {
@@ -55,13 +57,13 @@ func (r *Router) runAfter(q core.QueueID, from core.Offset, ms int64) (core.Run,
 }
 
 // firstInRun is the first record of a run that matches; rec.Offset is the queue's.
-func (r *Router) firstInRun(run core.Run, dst *Batches, match func(rec core.Record) bool) (core.Offset, int64, bool, error) {
+func (r *Router) firstInRun(run core.Run, dst *Batches, match func(rec core.RecordTime) bool) (core.Offset, int64, bool, error) {
 	if err := r.readStretch([]core.Run{run}, dst); err != nil {
 		return -1, -1, false, err
 	}
 	b := dst.Items[len(dst.Items)-1]
 	h, _ := core.ParseBatchHeader(b.Data)
-	for rec, err := range core.Records(b.Data, inflateLimit) {
+	for rec, err := range core.RecordTimes(b.Data, core.MaxInflated) {
 		if err != nil {
 			return -1, -1, false, err
 		}
@@ -76,12 +78,12 @@ func (r *Router) firstInRun(run core.Run, dst *Batches, match func(rec core.Reco
 
 // OffsetOfMaxTime finds the first record with the largest timestamp of a queue. ok
 // is false when the queue is empty.
-func (r *Router) OffsetOfMaxTime(q core.QueueID) (off core.Offset, ts int64, ok bool, err error) {
+func (r *Router) OffsetOfMaxTime(ctx context.Context, q core.QueueID) (off core.Offset, ts int64, ok bool, err error) {
 	head, err := r.Head(q)
 	if err != nil || head.Start == head.End {
 		return -1, -1, false, err
 	}
-	return r.OffsetByTime(q, head.MaxTime)
+	return r.OffsetByTime(ctx, q, head.MaxTime)
 }
 
 // EpochEnd answers where the records of an epoch end: the largest epoch up to the

@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestOffsetByTime(t *testing.T) {
 	for codec := range 5 {
 		r, _ := routertest.Start(t, nil)
 		q := routertest.Topic(t, r, "a", 1, nil).Partitions[0]
-		if _, _, ok, err := r.OffsetOfMaxTime(q); ok || err != nil {
+		if _, _, ok, err := r.OffsetOfMaxTime(t.Context(), q); ok || err != nil {
 			t.Errorf("max time of an empty queue: %v, %v", ok, err)
 		}
 		mustPublish(t, r, q, timed(t, codec, 2, 4))
@@ -35,7 +36,7 @@ func TestOffsetByTime(t *testing.T) {
 		mustPublish(t, r, q, timed(t, codec, 5, 3))
 		check := func(ms int64, off core.Offset, ts int64) {
 			t.Helper()
-			gotOff, gotTS, ok, err := r.OffsetByTime(q, ms)
+			gotOff, gotTS, ok, err := r.OffsetByTime(t.Context(), q, ms)
 			if gotOff != off || gotTS != ts || ok != (off >= 0) || err != nil {
 				t.Errorf("codec %d, time %d: %d, %d, %v, %v; want %d, %d", codec, ms, gotOff, gotTS, ok, err, off, ts)
 			}
@@ -46,7 +47,7 @@ func TestOffsetByTime(t *testing.T) {
 		check(5, 2, 6)
 		check(7, 3, 8)
 		check(9, -1, -1)
-		if off, ts, ok, err := r.OffsetOfMaxTime(q); off != 3 || ts != 8 || !ok || err != nil {
+		if off, ts, ok, err := r.OffsetOfMaxTime(t.Context(), q); off != 3 || ts != 8 || !ok || err != nil {
 			t.Errorf("max time: %d, %d, %v, %v", off, ts, ok, err)
 		}
 		// A trimmed record is not found, even when its batch is still there.
@@ -85,5 +86,17 @@ func TestEpochEnd(t *testing.T) {
 	}
 	if _, _, err := r.EpochEnd(q, 8); !errors.Is(err, core.OutOfRange) {
 		t.Errorf("a later epoch: %v", err)
+	}
+}
+
+// TestOffsetByTimeEnds gives up when nobody waits for the answer any more.
+func TestOffsetByTimeEnds(t *testing.T) {
+	r, _ := routertest.Start(t, nil)
+	q := routertest.Topic(t, r, "a", 1, nil).Partitions[0]
+	mustPublish(t, r, q, timed(t, core.CodecGzip, 2, 4))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, _, err := r.OffsetByTime(ctx, q, 3); core.KindOf(err) != core.Uncertain {
+		t.Fatal(err)
 	}
 }

@@ -96,9 +96,9 @@ func (c *call) listOffset(ctx context.Context, t *router.Topic, rp *kmsg.ListOff
 		return code(err)
 	}
 	defer func() { <-c.srv.inflating.heavy }()
-	find := func() (core.Offset, int64, bool, error) { return r.OffsetByTime(q, rp.Timestamp) }
+	find := func() (core.Offset, int64, bool, error) { return r.OffsetByTime(ctx, q, rp.Timestamp) }
 	if rp.Timestamp == offsetMaxTimestamp {
-		find = func() (core.Offset, int64, bool, error) { return r.OffsetOfMaxTime(q) }
+		find = func() (core.Offset, int64, bool, error) { return r.OffsetOfMaxTime(ctx, q) }
 	}
 	off, ts, ok, err := find()
 	if err != nil {

@@ -35,12 +35,12 @@ func describeConfigs(ctx context.Context, c *call, req *kmsg.DescribeConfigsRequ
 		}
 		n := configBytes(entries, req)
 		// Only what is left out says so, where a closed connection would say nothing.
-		if !c.fits(n + 2*elementBytes*(len(req.Resources)-i)) {
+		if !c.fits(n + refusedBytes*(len(req.Resources)-i)) {
 			err := badRequest(codeInvalidRequest, "the answer would take more than %d bytes, ask for fewer resources at a time", c.srv.opts.MaxAnswerBytes)
 			r.ErrorCode, r.ErrorMessage = adminCode(err), message(err)
 			n, entries = 0, nil
 		}
-		if !c.grow(ctx, n+2*elementBytes+len(rr.ResourceName)) {
+		if !c.grow(ctx, n+2*elementBytes+min(len(rr.ResourceName), 2*elementBytes)) {
 			return resp
 		}
 		for j := range entries {
@@ -50,6 +50,10 @@ func describeConfigs(ctx context.Context, c *call, req *kmsg.DescribeConfigsRequ
 	}
 	return resp
 }
+
+// refusedBytes is what a resource takes at most, besides its configurations; its name is
+// the request's.
+const refusedBytes = 4 * elementBytes
 
 // configEntries are the keys of a resource.
 func (c *call) configEntries(kind kmsg.ConfigResourceType, name string) ([]router.ConfigEntry, error) {

@@ -148,9 +148,10 @@ func TestAnswerTooLarge(t *testing.T) {
 	// A client that asks for one thing too many learns which.
 	configs := kmsg.NewPtrDescribeConfigsRequest()
 	configs.Version, configs.IncludeDocumentation, configs.IncludeSynonyms = 4, true, true
-	for i := range 200 {
-		f.topic(fmt.Sprint("c", i), 1, nil)
-		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: fmt.Sprint("c", i)})
+	for i := range 500 {
+		name := fmt.Sprintf("%0100d", i)
+		f.topic(name, 1, nil)
+		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: name})
 	}
 	counts := map[int16]int{}
 	size := 0
