@@ -10,6 +10,8 @@ type Stats struct {
 	Members       int
 
 	First, Last core.LogIndex // of the log; 0 when it is empty
+	LogBytes    int64         // of all entries that the log's files hold
+	LogFiles    int
 	Committed   core.LogIndex
 	Applied     core.LogIndex
 	Durable     core.LogIndex // of the state machine
@@ -34,6 +36,10 @@ func (n *Node) Stats() Stats {
 		Applied:   n.machine.Applied(), Durable: n.machine.Durable(), Snapshot: n.snapshotIndex(),
 		StoredEntries: n.logs.count.Load(), StoredBytes: n.logs.bytes.Load(),
 		Checkpoints: n.checkpoints.Load(),
+	}
+	for _, f := range n.log.Segments() {
+		s.LogBytes += f.Bytes
+		s.LogFiles++
 	}
 	p := &n.proposer
 	p.mu.Lock()

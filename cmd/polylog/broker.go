@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -61,6 +62,7 @@ func (b *broker) start(ctx context.Context) error {
 	}{
 		{"locking the data directory", b.lock},
 		{"binding the HTTP listener", b.serveHTTP},
+		{"trying the Kafka listener", b.probe},
 		{"opening the index", b.openIndex},
 		{"reading the log", b.openNode},
 		{"waiting for a leader", b.awaitLeader},
@@ -123,10 +125,10 @@ func (b *broker) fail(err error) {
 	}
 }
 
-// listen binds the address of a listener, or gives nil where it is off. An address
+// bind binds the address of a listener, or gives nil where it is off. An address
 // without a host means the loopback interface: nothing is open to other machines
 // unless somebody wrote so.
-func (b *broker) listen(ctx context.Context, name, addr string) (net.Listener, error) {
+func bind(ctx context.Context, name, addr string) (net.Listener, error) {
 	if addr == config.Off {
 		return nil, nil
 	}
@@ -139,6 +141,15 @@ func (b *broker) listen(ctx context.Context, name, addr string) (net.Listener, e
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
+		return nil, fmt.Errorf("%s-listen: %w", name, err)
+	}
+	return ln, nil
+}
+
+// listen binds a listener and keeps its address.
+func (b *broker) listen(ctx context.Context, name, addr string) (net.Listener, error) {
+	ln, err := bind(ctx, name, addr)
+	if ln == nil {
 		return nil, err
 	}
 	if tcp, ok := ln.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {

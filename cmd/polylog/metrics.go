@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"polylog/cluster"
+	"polylog/core/vfs"
 )
 
 // newRegistry has the metrics of the process itself.
@@ -19,6 +20,19 @@ func newRegistry() *prometheus.Registry {
 		}, func() float64 { return 1 }),
 	)
 	return r
+}
+
+// diskFree is the space left for the data directory, -1 where nobody knows.
+func diskFree(fs vfs.FS, dir string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "polylog_disk_free_bytes", Help: "Space left on the disk that holds the data directory.",
+	}, func() float64 {
+		u, err := fs.GetDiskUsage(dir)
+		if err != nil {
+			return -1
+		}
+		return float64(u.AvailBytes)
+	})
 }
 
 // nodeCollector turns a node's figures into metrics when they are asked for.
@@ -51,6 +65,8 @@ var figures = []figure{
 	raftFigure(prometheus.GaugeValue, "index_durable_index", "Index of the last entry whose effects on the indexes are on disk.", func(s *cluster.Stats) float64 { return float64(s.Durable) }),
 	raftFigure(prometheus.GaugeValue, "log_first_index", "Index of the log's first entry.", func(s *cluster.Stats) float64 { return float64(s.First) }),
 	raftFigure(prometheus.GaugeValue, "log_last_index", "Index of the log's last entry.", func(s *cluster.Stats) float64 { return float64(s.Last) }),
+	raftFigure(prometheus.GaugeValue, "log_bytes", "Bytes that the log has on disk, live or not.", func(s *cluster.Stats) float64 { return float64(s.LogBytes) }),
+	raftFigure(prometheus.GaugeValue, "log_files", "Files of the log.", func(s *cluster.Stats) float64 { return float64(s.LogFiles) }),
 	raftFigure(prometheus.CounterValue, "log_entries_written_total", "Entries written to the log.", func(s *cluster.Stats) float64 { return float64(s.StoredEntries) }),
 	raftFigure(prometheus.CounterValue, "log_bytes_written_total", "Bytes of the entries written to the log.", func(s *cluster.Stats) float64 { return float64(s.StoredBytes) }),
 	raftFigure(prometheus.CounterValue, "commands_proposed_total", "Commands proposed by this node.", func(s *cluster.Stats) float64 { return float64(s.Commands) }),

@@ -37,7 +37,7 @@ func TestServeIsReachableWhereItSays(t *testing.T) {
 		t.Errorf("ready: %d %s", code, body)
 	}
 	_, metrics := get(t, "http://"+s.http+"/metrics")
-	for _, name := range []string{"polylog_build_info{", "go_goroutines ", "process_resident_memory_bytes ", "polylog_raft_leader 1", "polylog_topics 0"} {
+	for _, name := range []string{"polylog_build_info{", "go_goroutines ", "process_resident_memory_bytes ", "polylog_raft_leader 1", "polylog_topics 0", "polylog_log_bytes ", "polylog_disk_free_bytes "} {
 		if !strings.Contains(metrics, name) {
 			t.Errorf("no %s among the metrics", name)
 		}
@@ -103,7 +103,7 @@ func TestServeRefusesInOneLine(t *testing.T) {
 		{"a file", []string{"--data-dir", file}, exitFailed, "not a directory"},
 		{"another node's", []string{"--data-dir", other.dir, "--node-id=8"}, exitFailed, `belongs to node "7"`},
 		{"newer", []string{"--data-dir", newer}, exitFailed, "format 99"},
-		{"address in use", []string{"--data-dir", t.TempDir(), "--kafka-listen", s.kafka}, exitFailed, "address already in use"},
+		{"address in use", []string{"--data-dir", t.TempDir(), "--kafka-listen", s.kafka}, exitFailed, "kafka-listen: listen tcp"},
 		{"no such address", []string{"--data-dir", t.TempDir(), "--kafka-listen", "192.0.2.1:0"}, exitFailed, "cannot assign requested address"},
 		{"bad broker configuration", []string{"--data-dir", t.TempDir(), "--broker-config", "num.partitions=lots"}, exitUsage, "num.partitions"},
 		{"address file", []string{"--data-dir", t.TempDir(), "--addr-file", "/nonexistent/a"}, exitFailed, "addr-file"},

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -33,7 +35,22 @@ func (b *broker) lock(context.Context) error {
 	if b.short {
 		b.log.Warn("the disk is full: the reserve is given up, so that what has expired can be removed")
 	}
-	return nil
+	return b.metrics.Register(diskFree(b.fs, b.config.DataDir))
+}
+
+// probe finds out early what would otherwise fail after the broker has led: an address
+// for Kafka clients that cannot be bound, a file for the addresses that cannot be there.
+func (b *broker) probe(ctx context.Context) error {
+	if b.config.AddrFile != "" {
+		if _, err := os.Stat(filepath.Dir(b.config.AddrFile)); err != nil {
+			return fmt.Errorf("addr-file: %w", err)
+		}
+	}
+	ln, err := bind(ctx, "kafka", b.config.KafkaListen)
+	if ln == nil {
+		return err
+	}
+	return ln.Close()
 }
 
 func (b *broker) serveHTTP(ctx context.Context) error {
