@@ -2,7 +2,6 @@ package index
 
 import (
 	"math"
-	"sort"
 
 	"polylog/core"
 )
@@ -78,18 +77,7 @@ func (tx *Tx) Trim(q core.QueueID, before core.Offset) error {
 	if before <= st.Start {
 		return nil
 	}
-	h := st.headRecord
-	err = tx.eachRun(q, st.Start, func(r core.Run) bool {
-		if r.End() > before {
-			h.first = r.Offset
-			return false
-		}
-		h.first = r.End()
-		h.Bytes -= int64(r.Len)
-		h.Runs--
-		tx.live.add(r.Index, -1)
-		return true
-	})
+	h, err := tx.cut(q, st, func(r core.Run) bool { return r.End() <= before })
 	if err != nil {
 		return err
 	}
@@ -99,12 +87,63 @@ func (tx *Tx) Trim(q core.QueueID, before core.Offset) error {
 			return err
 		}
 	}
-	st.headRecord = h
-	st.runs = st.runs[sort.Search(len(st.runs), func(i int) bool { return st.runs[i].End() > before }):]
-	if len(st.runs) == 0 {
-		st.runs = nil // let go of the array
-	}
+	st.setHead(h)
 	return nil
+}
+
+// DropRuns removes the limit oldest runs, to drop a long queue in steps: no records
+// of it are to be read any more. It does not look for the largest time of what is
+// left, which can take as long as the rest is; MaxTime is then that of any live run.
+func (tx *Tx) DropRuns(q core.QueueID, limit int64) error {
+	st, err := tx.stageLive(q)
+	if err != nil {
+		return err
+	}
+	var next core.Run // the first that stays
+	h, err := tx.cut(q, st, func(r core.Run) bool {
+		next = r
+		limit--
+		return limit >= 0
+	})
+	if err != nil {
+		return err
+	}
+	h.Start = max(h.Start, h.first)
+	switch {
+	case h.Runs == 0:
+		h.MaxTime, h.MaxTimeOffset = -1, -1
+	case h.MaxTimeOffset < h.first:
+		h.MaxTime, h.MaxTimeOffset = next.MaxTime, next.Offset
+	}
+	st.setHead(h)
+	return nil
+}
+
+// cut takes the oldest runs out of the accounts, as long as gone says so. The head
+// that it gives lacks a new Start and MaxTime.
+func (tx *Tx) cut(q core.QueueID, st *queueState, gone func(core.Run) bool) (headRecord, error) {
+	h := st.headRecord
+	err := tx.eachRun(q, st.Start, func(r core.Run) bool {
+		if !gone(r) {
+			h.first = r.Offset
+			return false
+		}
+		h.first = r.End()
+		h.Bytes -= int64(r.Len)
+		h.Runs--
+		tx.live.add(r.Index, -1)
+		return true
+	})
+	return h, err
+}
+
+// setHead makes h the head and lets go of the runs before its start.
+func (s *queueState) setHead(h headRecord) {
+	s.headRecord = h
+	s.runs = after(s.runs, h.Start)
+	if len(s.runs) == 0 {
+		s.runs = nil // let go of the array
+	}
 }
 
 // findMaxTime sets MaxTime and MaxTimeOffset of h by looking at the live runs. The
