@@ -122,6 +122,10 @@ var brokerKeys = []ConfigKey{
 		Name: "max.incremental.fetch.session.cache.slots", Type: TypeInt, Default: "1000", check: atLeast(0),
 		Doc: "The most fetch sessions at a time.",
 	},
+	{
+		Name: "max.partitions", Type: TypeInt, Default: "200000", check: atLeast(1),
+		Doc: "The most partitions of all topics together.",
+	},
 	{Name: "message.max.bytes", Type: TypeInt, Default: "1048588", check: atLeast(0), Doc: "Default of max.message.bytes."},
 	{Name: "min.insync.replicas", Type: TypeInt, Default: "1", check: atLeast(1), Doc: "Default of the topic key of that name."},
 	{Name: "node.id", Type: TypeInt, Default: "-1", ReadOnly: true, Instead: "node-id", Doc: "The number that clients know this node by."},

@@ -39,6 +39,7 @@ type BrokerConfig struct {
 	DefaultReplicationFactor    int
 	AutoCreateTopics            bool
 	DeleteTopics                bool
+	MaxPartitions               int // of all topics
 	MessageMaxBytes             int
 	FetchMaxBytes               int
 	OffsetMetadataMaxBytes      int
@@ -130,6 +131,7 @@ func (b brokerValues) parse() BrokerConfig {
 		DefaultReplicationFactor:    b.number("default.replication.factor"),
 		AutoCreateTopics:            isTrue(auto.Value),
 		DeleteTopics:                isTrue(deletion.Value),
+		MaxPartitions:               b.number("max.partitions"),
 		MessageMaxBytes:             b.number("message.max.bytes"),
 		FetchMaxBytes:               b.number("fetch.max.bytes"),
 		OffsetMetadataMaxBytes:      b.number("offset.metadata.max.bytes"),

@@ -51,14 +51,19 @@ const (
 	gapAllowed = 4 << 10
 )
 
-// Head is where a queue begins and ends now.
+// Head is where a queue begins and ends now. One that is empty may be unknown to the
+// index: it learns of a queue with the first append.
 func (r *Router) Head(q core.QueueID) (Head, error) {
-	h, ok, err := r.state.Store().Queue(q)
-	switch {
-	case err != nil:
+	h, appended, err := r.state.Store().Queue(q)
+	if err != nil {
 		return Head{}, err
-	case !ok:
+	}
+	// In this order: the index forgets a queue only after its topic was deleted.
+	if _, _, ok := r.state.TopicOfQueue(q); !ok {
 		return Head{}, core.E(core.NotFound, "queue %d does not exist", q)
+	}
+	if !appended {
+		return Head{MaxTime: -1, MaxTimeOffset: -1}, nil
 	}
 	return Head{
 		Start: h.Start, End: h.End, Stable: h.End,

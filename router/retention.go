@@ -10,8 +10,8 @@ import (
 	"polylog/router/state"
 )
 
-// trimsPerCommand bounds one command of retention.
-const trimsPerCommand = 1000
+// trimsAtOnce bounds what retention collects before it trims.
+const trimsAtOnce = 1000
 
 // retentionLoop drops what has expired, as long as this node leads: the effects are
 // commands, so that every replica forgets the same at the same place in the log. Its
@@ -68,7 +68,7 @@ func (r *Router) EnforceRetention(ctx context.Context) error {
 			if before > 0 {
 				trims = append(trims, state.Trim{Queue: q, Before: before})
 			}
-			if len(trims) == trimsPerCommand {
+			if len(trims) == trimsAtOnce {
 				if err := r.proposeTrims(ctx, trims); err != nil {
 					return err
 				}
@@ -87,8 +87,7 @@ func (r *Router) proposeTrims(ctx context.Context, trims []state.Trim) error {
 	if len(trims) == 0 {
 		return nil
 	}
-	cmd := state.TrimQueues{Trims: trims}
-	_, err := r.propose(ctx, cmd.Command())
+	_, err := r.trim(ctx, trims)
 	if err == nil {
 		r.met.retained.Add(float64(len(trims)))
 	}

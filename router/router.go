@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +53,8 @@ type Options struct {
 	// node's own configuration file; they come after those set at run time.
 	Defaults map[string]string
 	// RetentionInterval is how often the leader looks for what has expired;
-	// log.retention.check.interval.ms when 0, never when negative.
+	// log.retention.check.interval.ms when 0, never when negative, and then it does
+	// not sweep by itself either.
 	RetentionInterval time.Duration
 }
 
@@ -74,6 +76,9 @@ type Router struct {
 	admin sync.Mutex
 
 	pids pidBlock
+
+	creating  atomic.Int64  // partitions that are proposed just now
+	sweepable chan struct{} // wakes sweepLoop
 
 	activeMu sync.Mutex
 	active   func(group string) bool // guarded by activeMu; nil: none is in use
@@ -102,6 +107,8 @@ func New(o Options) (*Router, error) {
 		clock:  o.Clock,
 		logger: o.Logger,
 		static: map[string]string{},
+
+		sweepable: make(chan struct{}, 1),
 	}
 	for k, v := range o.Defaults {
 		if err := CheckBrokerConfig(k, v); err != nil {
@@ -115,11 +122,15 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	r.met = met
-	r.state.OnTouched(r.watch.touched)
+	r.state.OnTouched(func(qs []core.QueueID) {
+		r.watch.touched(qs)
+		r.wakeSweep()
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	if o.RetentionInterval >= 0 {
 		r.loops.Go(func() { r.retentionLoop(ctx, o.RetentionInterval) })
+		r.loops.Go(func() { r.sweepLoop(ctx) })
 	}
 	return r, nil
 }

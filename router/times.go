@@ -11,7 +11,7 @@ import (
 // none. A batch may have to be inflated for it, as a stream.
 func (r *Router) OffsetByTime(ctx context.Context, q core.QueueID, ms int64) (off core.Offset, ts int64, ok bool, err error) {
 	head, err := r.Head(q)
-	if err != nil {
+	if err != nil || head.Start == head.End {
 		return -1, -1, false, err
 	}
 	run, ok, err := r.state.Store().RunByTime(q, ms)
@@ -103,6 +103,9 @@ func (r *Router) EpochEnd(q core.QueueID, epoch core.Term) (core.Term, core.Offs
 		return epoch, head.End, nil
 	case epoch > now:
 		return 0, -1, core.E(core.OutOfRange, "epoch %d is ahead of the current one, %d", epoch, now)
+	}
+	if head.Start == head.End {
+		return epoch, head.Start, nil
 	}
 	end := head.End
 	next, ok, err := r.state.Store().RunByIndex(q, r.log.FirstAfterTerm(epoch))

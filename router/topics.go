@@ -152,6 +152,11 @@ func (r *Router) CreateTopic(ctx context.Context, p Principal, spec TopicSpec) (
 	if err := r.state.CanCreate(spec.Name); err != nil {
 		return nil, err
 	}
+	release, err := r.reservePartitions(n)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if spec.ValidateOnly {
 		return &Topic{
 			Name: spec.Name, Partitions: make([]core.QueueID, n), Overrides: spec.Configs,
@@ -196,7 +201,21 @@ func (r *Router) partitionCount(n int) (int, error) {
 // ErrDeletionDisabled is DeleteTopic's answer with delete.topic.enable=false.
 var ErrDeletionDisabled = core.E(core.Limit, "topics cannot be deleted: delete.topic.enable is false")
 
-// DeleteTopic deletes a topic with its records, group offsets and producers.
+// reservePartitions is nil when n more partitions are allowed, counting those that
+// others are creating, until release.
+func (r *Router) reservePartitions(n int) (release func(), err error) {
+	release = func() { r.creating.Add(-int64(n)) }
+	creating := r.creating.Add(int64(n))
+	limit := r.BrokerConfig().MaxPartitions
+	if _, have := r.state.TopicCount(); int64(have)+creating > int64(limit) {
+		release()
+		return nil, core.E(core.Limit, "%d partitions more than the %d that there are would be above max.partitions, %d", n, have, limit)
+	}
+	return release, nil
+}
+
+// DeleteTopic deletes a topic with its records, group offsets and producers. What it
+// takes to remove those happens afterwards, in the background.
 func (r *Router) DeleteTopic(ctx context.Context, p Principal, name core.Name) error {
 	if err := r.auth.Authorize(p, OpDelete, topicResource(name)); err != nil {
 		return err
@@ -228,6 +247,11 @@ func (r *Router) CreatePartitions(ctx context.Context, p Principal, name core.Na
 	case total > MaxPartitions:
 		return nil, core.E(core.Invalid, "number of partitions is %d, want at most %d", total, MaxPartitions)
 	}
+	release, err := r.reservePartitions(total - len(t.Queues))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if validateOnly {
 		return r.view(t), nil
 	}

@@ -34,6 +34,9 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 		return refused(core.Invalid, "append: magic %d, length %d of %d bytes, %d records up to delta %d",
 			h.Magic, h.TotalLen(), len(batch), h.Count, h.LastOffsetDelta)
 	}
+	if _, ok := s.all.queues.find(q); !ok {
+		return refused(core.NotFound, "no queue %d", q)
+	}
 	run := core.Run{
 		MaxTime: h.MaxTime,
 		Ref: core.Ref{
@@ -55,6 +58,12 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 
 func (s *State) appendRun(tx *index.Tx, q core.QueueID, run core.Run) core.Result {
 	run, err := tx.Append(q, run)
+	if err != nil && core.KindOf(err) == core.NotFound {
+		// The first one, to a queue that exists.
+		if err = tx.CreateQueue(q); err == nil {
+			run, err = tx.Append(q, run)
+		}
+	}
 	if err != nil {
 		return s.storeResult(err)
 	}

@@ -18,6 +18,7 @@ const (
 	CodeAllocateProducerIDs core.Code = 10
 	CodeTrimQueues          core.Code = 11
 	CodeExpire              core.Code = 12
+	CodeSweep               core.Code = 13
 )
 
 // invalid is the result of a command whose body cannot be read.

@@ -40,6 +40,8 @@ func Describe(code core.Code, body []byte) string {
 		return describe("trim queues", body, decodeTrimQueues)
 	case CodeExpire:
 		return describe("expire", body, decodeExpire)
+	case CodeSweep:
+		return describe("sweep", body, decodeSweep)
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}

@@ -22,6 +22,7 @@ func TestDescribeNamesEveryCommand(t *testing.T) {
 		"allocate producer ids {Count:1000}":             (&AllocateProducerIDs{Count: 1000}).Command(),
 		"trim queues {Trims:[{Queue:1 Before:2}]}":       (&TrimQueues{Trims: []Trim{{1, 2}}}).Command(),
 		"expire {ProducerAge:1 Producers:[] OffsetAge:2": (&Expire{ProducerAge: 1, OffsetAge: 2}).Command(),
+		"sweep {Work:5}":                                 (&Sweep{Work: 5}).Command(),
 		"unknown command 200, 3 bytes":                   {Code: 200, Head: []byte("abc")},
 		"delete group: 1 bytes that cannot be read: ":    {Code: CodeDeleteGroup, Head: []byte{9}},
 		"append: 3 bytes":                                {Code: CodeAppend, Head: []byte("abc")},

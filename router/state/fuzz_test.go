@@ -64,6 +64,7 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeAllocateProducerIDs, (*AllocateProducerIDs).Command)
 		again(t, b, decodeTrimQueues, (*TrimQueues).Command)
 		again(t, b, decodeExpire, (*Expire).Command)
+		again(t, b, decodeSweep, (*Sweep).Command)
 	})
 }
 
@@ -96,6 +97,9 @@ func FuzzValues(f *testing.F) {
 				t.Errorf("topic: %v", err)
 			}
 		}
+		if r, err := decodeDoomed(doomedKey(9), v); err == nil && (r.first >= r.end || r.end != 9) {
+			t.Errorf("doomed: %+v", r)
+		}
 		if g, err := decodeGroup("g", v); err == nil {
 			if got, err := decodeGroup("g", g.encode()); err != nil || got != g {
 				t.Errorf("group: %v, %v", got, err)
@@ -123,9 +127,10 @@ func everyCommand(t testing.TB) []core.Command {
 	ids := AllocateProducerIDs{Count: 5}
 	trim := TrimQueues{Trims: []Trim{{1, 1}, {2, 0}}}
 	expire := Expire{ProducerAge: 1, Producers: []ProducerRef{{1, 1}}, OffsetAge: 1, Groups: []string{"g"}}
+	sweep := Sweep{Work: 2}
 	return []core.Command{
 		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
-		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(),
+		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 	}
 }

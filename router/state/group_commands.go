@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"math"
 
 	"polylog/core"
 	"polylog/core/wire"
@@ -76,7 +77,7 @@ func (s *State) commitOffsets(tx txn, c *cursor, body []byte) core.Result {
 	tx.Set(groupKey(cmd.Group), g.encode())
 	kinds := make([]byte, len(cmd.Offsets))
 	for i, oc := range cmd.Offsets {
-		if _, ok := s.all.byQueue[oc.Queue]; !ok {
+		if _, ok := s.all.queues.find(oc.Queue); !ok {
 			kinds[i] = byte(core.NotFound)
 			continue
 		}
@@ -134,6 +135,9 @@ func (s *State) deleteOffsets(tx txn, body []byte) core.Result {
 	kinds := make([]byte, len(cmd.Queues))
 	for i, q := range cmd.Queues {
 		_, ok, err := tx.Get(offsetKey(cmd.Group, q))
+		if _, alive := s.all.queues.find(q); !alive {
+			ok = false // the sweep's
+		}
 		switch {
 		case err != nil:
 			return s.storeResult(err)
@@ -149,16 +153,6 @@ func (s *State) deleteOffsets(tx txn, body []byte) core.Result {
 func deleteOffset(tx txn, group string, q core.QueueID) {
 	tx.Delete(offsetKey(group, q))
 	tx.Delete(byQueueKey(q, group))
-}
-
-// dropQueueOffsets forgets all groups' positions on a queue.
-func (s *State) dropQueueOffsets(tx txn, q core.QueueID) error {
-	prefix := byQueuePrefix(q)
-	keys, err := scanKeys(tx, prefix)
-	for _, k := range keys {
-		deleteOffset(tx, string(k[len(prefix):]), q)
-	}
-	return err
 }
 
 // DeleteGroup forgets a group and all its positions.
@@ -192,7 +186,8 @@ func (s *State) deleteGroup(tx txn, body []byte) core.Result {
 }
 
 func dropGroup(tx txn, group string) error {
-	keys, err := scanKeys(tx, offsetPrefix(group))
+	prefix := offsetPrefix(group)
+	keys, err := scanKeys(tx, prefix, after(prefix), math.MaxInt)
 	for _, k := range keys {
 		deleteOffset(tx, group, core.QueueID(binary.BigEndian.Uint64(k[len(k)-8:])))
 	}

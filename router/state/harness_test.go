@@ -107,10 +107,8 @@ func (m *machine) dump() string {
 		}
 		b.WriteByte('\n')
 		for i, q := range t.Queues {
-			h, ok, err := m.store.Queue(q)
-			if err != nil || !ok {
-				m.t.Fatalf("queue %d of topic %s: %v, %v", q, t.Name, ok, err)
-			}
+			h, _, err := m.store.Queue(q) // zero before the first append
+			m.must(err)
 			fmt.Fprintf(&b, "  %d: queue %d [%d, %d)", i, q, h.Start, h.End)
 			if h.Runs > 0 {
 				fmt.Fprintf(&b, " in %d batches, max time %d", h.Runs, h.MaxTime)
@@ -124,6 +122,7 @@ func (m *machine) dump() string {
 	}
 	m.dumpGroups(&b)
 	m.dumpProducers(&b)
+	m.dumpDoomed(&b)
 	return b.String()
 }
 
@@ -148,6 +147,23 @@ func (m *machine) dumpProducers(b *strings.Builder) {
 		fmt.Fprintf(b, "producer %d on %s epoch=%d time=%d", be(k[9:17]), m.queueName(q), p.epoch, p.time)
 		for _, seq := range p.seqs[:p.n] {
 			fmt.Fprintf(b, " %d-%d@%d", seq.first, seq.last, seq.offset)
+		}
+		b.WriteByte('\n')
+		return true
+	}))
+}
+
+func (m *machine) dumpDoomed(b *strings.Builder) {
+	m.must(m.store.Scan([]byte{prefixDoomed}, []byte{prefixDoomed + 1}, func(k, v []byte) bool {
+		r, err := decodeDoomed(k, v)
+		m.must(err)
+		fmt.Fprintf(b, "doomed queues %d to %d", r.first, r.end-1)
+		for q := r.first; q < r.end; q++ {
+			h, ok, err := m.store.Queue(q)
+			m.must(err)
+			if ok {
+				fmt.Fprintf(b, ", %d with %d batches", q, h.Runs)
+			}
 		}
 		b.WriteByte('\n')
 		return true

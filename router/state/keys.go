@@ -12,6 +12,7 @@ import (
 //
 //	b <key>                        a broker configuration value
 //	c <name>                       a counter, u64: the next number to give
+//	d <end u64>                    queues of a deleted topic, up to end: the first of them
 //	g <group>                      a group: protocol type, time of last change
 //	o <len, group> <queue u64>     a committed offset
 //	p <queue u64> <producer u64>   a producer's last batches on a queue
@@ -22,6 +23,7 @@ import (
 const (
 	prefixBroker   = 'b'
 	prefixCounter  = 'c'
+	prefixDoomed   = 'd'
 	prefixGroup    = 'g'
 	prefixOffset   = 'o'
 	prefixProducer = 'p'
@@ -33,6 +35,10 @@ const (
 const valueVersion = 1
 
 func brokerKey(name string) []byte { return append([]byte{prefixBroker}, name...) }
+
+func doomedKey(end core.QueueID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixDoomed}, uint64(end))
+}
 
 func topicKey(n core.Name) []byte {
 	return append(wire.AppendString([]byte{prefixTopic}, n.Namespace), n.Name...)

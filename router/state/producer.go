@@ -239,27 +239,6 @@ func (p *producer) state(id int64) ProducerState {
 	return ProducerState{id, p.epoch, last.last, last.offset, p.time}
 }
 
-// dropProducers forgets all producers of the queues.
-func (s *State) dropProducers(tx *index.Tx, qs []core.QueueID) error {
-	gone := make(map[core.QueueID]bool, len(qs))
-	for _, q := range qs {
-		gone[q] = true
-		keys, err := scanKeys(tx, producerPrefix(q))
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			tx.Delete(k)
-		}
-	}
-	for key := range s.producers {
-		if gone[key.queue] {
-			delete(s.producers, key)
-		}
-	}
-	return nil
-}
-
 // A producer's value:
 //
 //	version byte, epoch varint, time varint, count uvarint,

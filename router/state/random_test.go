@@ -68,6 +68,9 @@ func randomCommand(t interface {
 	case n < 86:
 		c := AllocateProducerIDs{Count: 1 + rnd.IntN(5)}
 		return c.Command()
+	case n < 88:
+		c := Sweep{Work: 1 + rnd.IntN(4)}
+		return c.Command()
 	case n < 94:
 		c := TrimQueues{Trims: []Trim{{queue, core.Offset(rnd.IntN(40))}, {queue + 1, core.Offset(rnd.IntN(40))}}}
 		return c.Command()

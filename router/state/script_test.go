@@ -147,6 +147,13 @@ func (s *script) command() (core.Command, func(core.Result) string) {
 			s.must(err)
 			return fmt.Sprintf(" from %d", first)
 		}
+	case "sweep":
+		c := Sweep{Work: int(s.number(s.first()))}
+		return c.Command(), func(r core.Result) string {
+			left, err := DecodeSwept(r.Body)
+			s.must(err)
+			return fmt.Sprintf(" %d queues left", left)
+		}
 	case "trim":
 		c := TrimQueues{}
 		for _, f := range s.lines() {
@@ -270,8 +277,12 @@ func (s *script) number(v string) int64 {
 	return n
 }
 
-// queue is a partition's queue; 999 for one that does not exist.
+// queue is a partition's queue; 999 for one that does not exist. A number alone is the
+// queue itself.
 func (s *script) queue(partition string) core.QueueID {
+	if n, err := strconv.Atoi(partition); err == nil {
+		return core.QueueID(n)
+	}
 	name, number, _ := strings.Cut(partition, "/")
 	t, ok := s.state.Topic(core.TopicName(name))
 	if n, err := strconv.Atoi(number); ok && err == nil && n < len(t.Queues) {

@@ -32,6 +32,7 @@ type State struct {
 	// The applier's own; see each family's file.
 	all           topicSet          // as of the last applied command
 	changed       []topicChange     // not yet in view
+	doomed        doomed            // of deleted topics
 	broker        map[string]string // as of the last applied command; replaced, never changed
 	brokerChanged bool              // view has an older one
 	producerAge   int64             // from broker
@@ -48,6 +49,7 @@ type State struct {
 		broker map[string]string
 	}
 	generation atomic.Uint64 // of view.broker
+	toSweep    atomic.Int64  // doomed.count for readers
 }
 
 // cursor says where in the log Apply is.
@@ -73,6 +75,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 	}
 	s.view.topics = newTopicSet()
 	if err := s.loadTopics(); err != nil {
+		return nil, err
+	}
+	if err := s.loadDoomed(); err != nil {
 		return nil, err
 	}
 	if err := s.loadBroker(); err != nil {
@@ -126,8 +131,14 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 		(*fn)(s.queues)
 	}
 	s.queues = s.queues[:0]
+	if cap(s.queues) > maxTouched {
+		s.queues = nil
+	}
 	return out
 }
+
+// maxTouched keeps the deletion of a very large topic from pinning memory for ever.
+const maxTouched = 1 << 12
 
 // applyEntry applies one entry's commands. What cannot be taken apart has one
 // result that says so, after those of the commands before it.
@@ -176,6 +187,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.trimQueues(tx, body)
 	case CodeExpire:
 		return s.expire(tx, c, body)
+	case CodeSweep:
+		return s.sweep(tx, body)
 	}
 	s.tooNew(c.index, "command code", int(code))
 	return refused(core.Unsupported, "unknown command code %d", code)
@@ -262,11 +275,11 @@ func (s *State) storeResult(err error) core.Result {
 	return refused(core.Internal, "%v", err)
 }
 
-// scanKeys copies the keys that begin with prefix.
-func scanKeys(r index.Reader, prefix []byte) (keys [][]byte, err error) {
-	err = r.Scan(prefix, after(prefix), func(k, _ []byte) bool {
+// scanKeys copies the first keys in [start, end), limit at most.
+func scanKeys(r index.Reader, start, end []byte, limit int) (keys [][]byte, err error) {
+	err = r.Scan(start, end, func(k, _ []byte) bool {
 		keys = append(keys, append([]byte(nil), k...))
-		return true
+		return len(keys) < limit
 	})
 	return keys, err
 }

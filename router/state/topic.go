@@ -28,12 +28,7 @@ type topicSet struct {
 	byName   map[core.Name]*Topic
 	byFolded map[core.Name]*Topic // names with '.' as '_', which must not collide
 	byID     map[core.TopicID]*Topic
-	byQueue  map[core.QueueID]partition
-}
-
-type partition struct {
-	topic  *Topic
-	number int32
+	queues   *queueMap
 }
 
 func newTopicSet() topicSet {
@@ -41,7 +36,7 @@ func newTopicSet() topicSet {
 		byName:   map[core.Name]*Topic{},
 		byFolded: map[core.Name]*Topic{},
 		byID:     map[core.TopicID]*Topic{},
-		byQueue:  map[core.QueueID]partition{},
+		queues:   new(queueMap),
 	}
 }
 
@@ -53,19 +48,13 @@ func (s *topicSet) change(c topicChange) {
 		delete(s.byName, was.Name)
 		delete(s.byFolded, folded(was.Name))
 		delete(s.byID, was.ID)
-		if c.is == nil {
-			for _, q := range was.Queues {
-				delete(s.byQueue, q)
-			}
-		}
+		s.queues.remove(was)
 	}
 	if is := c.is; is != nil {
 		s.byName[is.Name] = is
 		s.byFolded[folded(is.Name)] = is
 		s.byID[is.ID] = is
-		for i, q := range is.Queues {
-			s.byQueue[q] = partition{is, int32(i)}
-		}
+		s.queues.add(is)
 	}
 }
 
@@ -99,6 +88,7 @@ func (s *State) changeTopic(tx txn, c topicChange) {
 
 // publish shows readers what the batch changed.
 func (s *State) publish() {
+	s.toSweep.Store(int64(s.doomed.count))
 	if len(s.changed) == 0 && !s.brokerChanged {
 		return
 	}
@@ -135,7 +125,7 @@ func (s *State) TopicByID(id core.TopicID) (*Topic, bool) {
 func (s *State) TopicOfQueue(q core.QueueID) (*Topic, int32, bool) {
 	s.view.RLock()
 	defer s.view.RUnlock()
-	p, ok := s.view.topics.byQueue[q]
+	p, ok := s.view.topics.queues.find(q)
 	return p.topic, p.number, ok
 }
 
@@ -150,7 +140,7 @@ func (s *State) Topics() []*Topic {
 func (s *State) TopicCount() (topics, partitions int) {
 	s.view.RLock()
 	defer s.view.RUnlock()
-	return len(s.view.topics.byName), len(s.view.topics.byQueue)
+	return len(s.view.topics.byName), s.view.topics.queues.count
 }
 
 // CanCreate is nil when a topic of that name may be created as of now.

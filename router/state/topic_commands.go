@@ -92,6 +92,8 @@ func newTopicID(c *cursor, pos uint32, n core.Name) core.TopicID {
 	}
 }
 
+// createQueues gives n queues their ids. The index learns of a queue with its first
+// append: until then it costs nothing but its place in the topic.
 func (s *State) createQueues(tx txn, n int) ([]core.QueueID, error) {
 	first, err := s.take(tx, counterQueues, uint64(n))
 	if err != nil {
@@ -100,15 +102,12 @@ func (s *State) createQueues(tx txn, n int) ([]core.QueueID, error) {
 	qs := make([]core.QueueID, n)
 	for i := range qs {
 		qs[i] = core.QueueID(first) + core.QueueID(i)
-		if err := tx.CreateQueue(qs[i]); err != nil {
-			return nil, err
-		}
 	}
 	return qs, nil
 }
 
-// DeleteTopic deletes a topic, its records, the offsets that groups committed on
-// it and its producers.
+// DeleteTopic deletes a topic. Its records, the offsets that groups committed on it and
+// its producers are left to Sweep.
 type DeleteTopic struct {
 	Name core.Name
 	ID   core.TopicID // of the topic that is meant; a newer one of the name stays
@@ -143,18 +142,8 @@ func (s *State) deleteTopic(tx txn, body []byte) core.Result {
 	if refusal != nil {
 		return core.Result{Err: refusal}
 	}
-	if err := s.dropProducers(tx, t.Queues); err != nil {
-		return s.storeResult(err)
-	}
-	for _, q := range t.Queues {
-		if err := s.dropQueueOffsets(tx, q); err != nil {
-			return s.storeResult(err)
-		}
-		if err := tx.DropQueue(q); err != nil {
-			return s.storeResult(err)
-		}
-		s.touch(q)
-	}
+	s.doom(tx, t.Queues)
+	s.queues = append(s.queues, t.Queues...)
 	s.changeTopic(tx, topicChange{t, nil})
 	return core.Result{}
 }

@@ -57,7 +57,7 @@ func (s *State) trimQueues(tx txn, body []byte) core.Result {
 	}
 	out := wire.AppendUvarint(nil, uint64(len(cmd.Trims)))
 	for _, t := range cmd.Trims {
-		r, err := trimQueue(tx, t)
+		r, err := s.trimQueue(tx, t)
 		if err != nil {
 			return s.storeResult(err)
 		}
@@ -66,13 +66,14 @@ func (s *State) trimQueues(tx txn, body []byte) core.Result {
 	return core.Result{Body: out}
 }
 
-func trimQueue(tx txn, t Trim) (TrimResult, error) {
-	head, ok, err := tx.Queue(t.Queue)
+func (s *State) trimQueue(tx txn, t Trim) (TrimResult, error) {
+	if _, ok := s.all.queues.find(t.Queue); !ok {
+		return TrimResult{core.NotFound, -1}, nil
+	}
+	head, _, err := tx.Queue(t.Queue) // zero before the first append
 	switch {
 	case err != nil:
 		return TrimResult{}, err
-	case !ok:
-		return TrimResult{core.NotFound, -1}, nil
 	case t.Before < 0 || t.Before > head.End:
 		return TrimResult{core.OutOfRange, head.Start}, nil
 	case t.Before <= head.Start:
