@@ -20,12 +20,13 @@ import (
 // kcat has no driver program: it is one process a thing done.
 type kcat struct {
 	addr string
+	work string
 	log  io.Writer
 }
 
 func newKcat(o options, addr string) (tool, error) {
 	f, err := os.Create(filepath.Join(o.work, "kcat.out"))
-	return kcat{addr, f}, err
+	return kcat{addr, o.work, f}, err
 }
 
 func (k kcat) version(ctx context.Context) (string, error) {
@@ -211,12 +212,12 @@ type kcatMember struct {
 }
 
 func (k kcat) member(ctx context.Context, topic string) (*kcatMember, error) {
-	out, err := os.CreateTemp("", "kcat-out-")
+	out, err := os.CreateTemp(k.work, "kcat-out-")
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	say, err := os.CreateTemp("", "kcat-say-")
+	say, err := os.CreateTemp(k.work, "kcat-say-")
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (failed int, err error) {
-	if o.work == "" {
+	temporary := o.work == ""
+	if temporary {
 		if o.work, err = os.MkdirTemp("", "polylog-compat-"); err != nil {
 			return 0, err
 		}
@@ -86,10 +87,15 @@ func run(ctx context.Context, o options) (failed int, err error) {
 		}
 	}
 	fmt.Print(t.text())
-	fmt.Printf("took %.0f s; outputs of the broker and the clients: %s\n", time.Since(begin).Seconds(), o.work)
 	passed, failed := t.count()
+	if failed == 0 && temporary {
+		err = os.RemoveAll(o.work)
+		fmt.Printf("took %.0f s\n", time.Since(begin).Seconds())
+	} else {
+		fmt.Printf("took %.0f s; outputs of the broker and the clients: %s\n", time.Since(begin).Seconds(), o.work)
+	}
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
-	return failed, nil
+	return failed, err
 }
 
 // target starts the broker that is asked for and returns its address and how to stop it.
