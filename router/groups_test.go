@@ -154,6 +154,10 @@ func TestRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	checkpoint(func(i core.LogIndex) bool { return i == 0 }) // what they had is still there
+	if err := r.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	checkpoint(func(i core.LogIndex) bool { return i > 30 })
 }
 

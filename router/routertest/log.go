@@ -114,6 +114,22 @@ func (l *Log) Trimmed() core.LogIndex {
 	return l.trimmed
 }
 
+// Commands is the number of commands with this code so far.
+func (l *Log) Commands(code core.Code) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for i := range l.entries {
+		// The only errors are those of entries that cannot be applied either.
+		_ = l.entries[i].Commands(func(c core.Code, _ []byte, _ uint32) {
+			if c == code {
+				n++
+			}
+		})
+	}
+	return n
+}
+
 // Checkpoint makes the state durable, which is what lets the log be trimmed.
 func (l *Log) Checkpoint() error {
 	l.mu.Lock()
