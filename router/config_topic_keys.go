@@ -22,19 +22,19 @@ var topicKeys = []ConfigKey{
 	},
 	{
 		Name: "compression.gzip.level", Type: TypeInt, Default: "-1", check: gzipLevel, Synonyms: same("compression.gzip.level"),
-		Doc: "Level of compression with gzip. Accepted for compatibility: the broker compresses nothing; -1 is the codec's default.",
+		Doc: "Level of compression with gzip. Accepted for compatibility: where the broker compresses it uses the codec's default, -1.",
 	},
 	{
 		Name: "compression.lz4.level", Type: TypeInt, Default: "9", check: between(1, 17), Synonyms: same("compression.lz4.level"),
-		Doc: "Level of compression with lz4. Accepted for compatibility: the broker compresses nothing.",
+		Doc: "Level of compression with lz4. Accepted for compatibility: where the broker compresses it uses the codec's default.",
 	},
 	{
 		Name: "compression.type", Type: TypeString, Default: "producer", check: oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), Synonyms: same("compression.type"),
-		Doc: "The codec of stored batches. Batches are stored as their producer compressed them, whatever is set here.",
+		Doc: "The codec of stored batches. With producer, batches are stored as their producer compressed them; with a codec or uncompressed, those that came otherwise are compressed anew.",
 	},
 	{
 		Name: "compression.zstd.level", Type: TypeInt, Default: "3", check: between(-131072, 22), Synonyms: same("compression.zstd.level"),
-		Doc: "Level of compression with zstd. Accepted for compatibility: the broker compresses nothing.",
+		Doc: "Level of compression with zstd. Accepted for compatibility: where the broker compresses it uses the codec's default.",
 	},
 	{
 		Name: "delete.retention.ms", Type: TypeLong, Default: "86400000", check: atLeast(0), Synonyms: same("log.cleaner.delete.retention.ms"),
