@@ -64,6 +64,7 @@ func failChange(policy FlushPolicy, fault error, n int64) (happened bool, err er
 	if err == nil {
 		err = l.Sync()
 	}
+	_ = l.waitSealed() // in the background; what it met is in l.Err
 	happened = count.Load() >= n
 	switch {
 	case !happened && err != nil:
