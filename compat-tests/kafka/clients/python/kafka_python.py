@@ -1,4 +1,8 @@
-"""The driver for kafka-python."""
+"""The driver for kafka-python.
+
+Of the 2.x line: in 3.0.12 a consumer's poll can stop for ever in NetworkSelector.run, when the
+coroutine it schedules on the client's I/O thread is never run, whatever the broker does.
+"""
 
 import sys
 import threading
@@ -135,8 +139,9 @@ def addparts(a):
 
 def getconfig(a):
     r = ConfigResource(ConfigResourceType.TOPIC, a["topic"])
-    got = admin(lambda adm: adm.describe_configs([r], config_filter="all"))
-    return {"value": got["topic"][a["topic"]][a["key"]]["value"]}
+    [response] = admin(lambda adm: adm.describe_configs([r]))
+    [(_, _, _, _, entries)] = response.resources
+    return {"value": next(e[1] for e in entries if e[0] == a["key"])}
 
 
 def setconfig(a):
@@ -144,28 +149,33 @@ def setconfig(a):
 
 
 def groups(a):
-    got = admin(lambda adm: adm.list_groups())
-    return {"groups": ",".join(g["group_id"] for g in got)}
+    return {"groups": ",".join(name for name, _ in admin(lambda adm: adm.list_consumer_groups()))}
 
 
 def describegroup(a):
-    got = admin(lambda adm: adm.describe_groups([a["group"]]))
-    g = got[a["group"]]
-    return {"state": g["group_state"], "members": len(g["members"])}
+    [g] = admin(lambda adm: adm.describe_consumer_groups([a["group"]]))
+    return {"state": g.state, "members": len(g.members)}
 
 
 def offsets(a):
-    got = admin(lambda adm: adm.list_group_offsets({a["group"]: None}))
-    return {"offsets": ",".join(f"{tp.partition}:{m.offset}" for tp, m in got[a["group"]].items())}
+    got = admin(lambda adm: adm.list_consumer_group_offsets(a["group"]))
+    return {"offsets": ",".join(f"{tp.partition}:{m.offset}" for tp, m in got.items())}
 
 
 def setoffset(a):
     tp = TopicPartition(a["topic"], int(a["part"]))
-    admin(lambda adm: adm.alter_group_offsets(a["group"], {tp: OffsetAndMetadata(int(a["offset"]), "", -1)}))
+    c = KafkaConsumer(bootstrap_servers=bootstrap, group_id=a["group"], enable_auto_commit=False)
+    try:
+        c.assign([tp])
+        c.commit({tp: OffsetAndMetadata(int(a["offset"]), "", -1)})
+    finally:
+        c.close()
 
 
 def deletegroup(a):
-    admin(lambda adm: adm.delete_groups([a["group"]]))
+    [(_, err)] = admin(lambda adm: adm.delete_consumer_groups([a["group"]]))
+    if err is not kafka.errors.NoError:
+        raise err
 
 
 def deleterecords(a):
