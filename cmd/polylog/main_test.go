@@ -12,7 +12,14 @@ import (
 	"go.uber.org/goleak"
 )
 
+// asBroker in the environment makes the test binary the broker's: a process that can be
+// killed.
+const asBroker = "TEST_AS_POLYLOG_BROKER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asBroker) != "" {
+		main()
+	}
 	goleak.VerifyTestMain(m,
 		// fasthttp's sleepers; see the tests of httpd.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),

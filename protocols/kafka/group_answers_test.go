@@ -385,6 +385,7 @@ func TestFollowerSyncsFirst(t *testing.T) {
 	s := kmsg.NewPtrSyncGroupRequest()
 	s.Version, s.Group, s.Generation, s.MemberID = 3, "g", jb.Generation, jb.MemberID
 	follower.send(s)
+	waitFor(t, func() bool { return f.pending() == 1 })
 	s.MemberID = ja.MemberID
 	s.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: jb.MemberID, MemberAssignment: []byte("yours")}}
 	if r := ask[*kmsg.SyncGroupResponse](leader, s); r.ErrorCode != codeNone || len(r.MemberAssignment) != 0 {

@@ -30,7 +30,15 @@ type consumer struct {
 	mu       sync.Mutex
 	assigned map[int32]bool // partitions of the one topic; guarded by mu
 	lost     int            // guarded by mu
+	broke    []error        // what made the client leave the group's protocol; guarded by mu
 	read     []string       // values; guarded by mu
+}
+
+// OnGroupManageError implements kgo.HookGroupManageError.
+func (c *consumer) OnGroupManageError(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broke = append(c.broke, err)
 }
 
 // consume runs a consumer of topic t in group g until stop, or the test's end.
@@ -61,6 +69,7 @@ func (f *fixture) consume(opts ...kgo.Opt) *consumer {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AutoCommitInterval(100 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
+		kgo.WithHooks(c),
 		kgo.OnPartitionsAssigned(change(true)),
 		kgo.OnPartitionsRevoked(change(false)),
 		kgo.OnPartitionsLost(func(ctx context.Context, cl *kgo.Client, ps map[string][]int32) {
@@ -222,8 +231,11 @@ func TestTwoMembersThreePartitions(t *testing.T) {
 	settled(t, 3, a)
 	b := f.consume()
 	settled(t, 3, a, b)
-	if a.lost+b.lost > 0 {
-		t.Error("partitions were lost on the way")
+	for _, c := range []*consumer{a, b} {
+		c.stop()
+		if c.lost > 0 || len(c.broke) > 0 {
+			t.Errorf("partitions were lost %d times, errors: %v", c.lost, c.broke)
+		}
 	}
 }
 

@@ -173,7 +173,7 @@ func waitFor(t testing.TB, cond func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("waited 10s in vain")
+			t.Fatal("waited two minutes in vain")
 		}
 	}
 }

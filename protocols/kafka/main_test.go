@@ -32,7 +32,13 @@ type fixture struct {
 // start serves until the test ends. change, which may be nil, sees the options first.
 func start(t testing.TB, change func(*Options)) *fixture {
 	t.Helper()
-	r, log := routertest.Start(t, nil)
+	return startRouter(t, nil, change)
+}
+
+// startRouter is start; changeRouter, which may be nil, sees the router's options.
+func startRouter(t testing.TB, changeRouter func(*router.Options), change func(*Options)) *fixture {
+	t.Helper()
+	r, log := routertest.Start(t, changeRouter)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

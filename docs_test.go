@@ -1,0 +1,67 @@
+package polylog
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// testNamed is a test in a table of docs: the folder of its package, then its name.
+var testNamed = regexp.MustCompile("`([a-z/]+)` `(Test[A-Za-z0-9]+)`")
+
+// TestDocsNameTests looks for each test by which docs/kafka-known-bugs.md claims something.
+func TestDocsNameTests(t *testing.T) {
+	doc, err := os.ReadFile("docs/kafka-known-bugs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, header := 0, true
+	for line := range strings.Lines(string(doc)) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		if header {
+			header = !strings.HasPrefix(line, "| ---")
+			continue
+		}
+		rows++
+		named := testNamed.FindAllStringSubmatch(line, -1)
+		if n := strings.Count(line, "`Test"); n == 0 || n != len(named) {
+			t.Errorf("%d tests of %d are named with their package: %s", len(named), n, line)
+		}
+		for _, m := range named {
+			if !hasTest(t, m[1], m[2]) {
+				t.Errorf("%s has no %s, which is named in: %s", m[1], m[2], line)
+			}
+		}
+	}
+	if rows < 13 {
+		t.Errorf("%d rows, want 13 or more", rows)
+	}
+}
+
+// hasTest reports whether a folder's tests declare a function of that name.
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
