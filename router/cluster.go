@@ -24,9 +24,20 @@ func (r *Router) Cluster() ClusterInfo {
 		NodeID:    r.log.ID(),
 		Leader:    leader,
 		HasLeader: ok,
-		Members:   r.log.Members(),
+		Members:   r.members(),
 		Term:      r.log.Term(),
 	}
+}
+
+// members are raft's, with what they announced of themselves.
+func (r *Router) members() []core.Member {
+	all, registry := r.log.Members(), r.state.Members()
+	for i := range all {
+		if m, ok := registry[all[i].ID]; ok && all[i].Endpoints == nil {
+			all[i].Endpoints = m.Endpoints
+		}
+	}
+	return all
 }
 
 // IsLeader reports whether this node believes that it leads.

@@ -147,8 +147,12 @@ func (r *Router) Close() {
 // now is the time in ms since the epoch.
 func (r *Router) now() int64 { return r.clock().UnixMilli() }
 
-// propose sends a command and returns its result; a refusal by Apply is the error.
+// propose sends a command and returns its result; a refusal by Apply is the error. A command
+// that some member does not know yet is Unsupported, and never sent.
 func (r *Router) propose(ctx context.Context, c core.Command) (core.Result, error) {
+	if err := r.state.Supports(c.Code); err != nil {
+		return core.Result{}, err
+	}
 	res, err := r.log.Propose(ctx, c)
 	if err != nil {
 		return res, err

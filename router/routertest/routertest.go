@@ -47,7 +47,7 @@ func Start(t testing.TB, change func(*router.Options)) (*router.Router, *Log) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := state.Open(store, state.Options{})
+	st, err := state.Open(store, state.Options{Level: state.MaxLevel})
 	if err != nil {
 		t.Fatal(err)
 	}

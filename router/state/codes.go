@@ -19,6 +19,9 @@ const (
 	CodeTrimQueues          core.Code = 11
 	CodeExpire              core.Code = 12
 	CodeSweep               core.Code = 13
+	CodeAnnounce            core.Code = 14
+	CodeSetFeatureLevel     core.Code = 15
+	CodeForgetMember        core.Code = 16
 )
 
 // invalid is the result of a command whose body cannot be read.

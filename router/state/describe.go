@@ -42,6 +42,12 @@ func Describe(code core.Code, body []byte) string {
 		return describe("expire", body, decodeExpire)
 	case CodeSweep:
 		return describe("sweep", body, decodeSweep)
+	case CodeAnnounce:
+		return describe("announce", body, decodeAnnounce)
+	case CodeSetFeatureLevel:
+		return describe("set feature level", body, decodeSetFeatureLevel)
+	case CodeForgetMember:
+		return describe("forget member", body, decodeForgetMember)
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}

@@ -65,6 +65,9 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeTrimQueues, (*TrimQueues).Command)
 		again(t, b, decodeExpire, (*Expire).Command)
 		again(t, b, decodeSweep, (*Sweep).Command)
+		again(t, b, decodeAnnounce, (*Announce).Command)
+		again(t, b, decodeSetFeatureLevel, (*SetFeatureLevel).Command)
+		again(t, b, decodeForgetMember, (*ForgetMember).Command)
 	})
 }
 
@@ -86,6 +89,7 @@ func FuzzValues(f *testing.F) {
 	f.Add((&Topic{Name: core.TopicName("t"), Queues: []core.QueueID{1, 2}}).encode())
 	f.Add((&Group{ProtocolType: "consumer"}).encode())
 	f.Add((&GroupOffset{Metadata: "m"}).encode())
+	f.Add((&Member{ID: "n1", Instance: "i", Endpoints: map[string]string{"kafka": "h:1"}}).encode())
 	f.Fuzz(func(t *testing.T, v []byte) {
 		if p, err := decodeProducer(v); err == nil {
 			if _, err := decodeProducer(p.encode()); err != nil {
@@ -103,6 +107,11 @@ func FuzzValues(f *testing.F) {
 		if g, err := decodeGroup("g", v); err == nil {
 			if got, err := decodeGroup("g", g.encode()); err != nil || got != g {
 				t.Errorf("group: %v, %v", got, err)
+			}
+		}
+		if m, err := decodeMember(v); err == nil {
+			if got, err := decodeMember(m.encode()); err != nil || !got.Equal(&m) {
+				t.Errorf("member: %v, %v", got, err)
 			}
 		}
 		if o, err := decodeOffset(1, v); err == nil {
@@ -128,9 +137,13 @@ func everyCommand(t testing.TB) []core.Command {
 	trim := TrimQueues{Trims: []Trim{{1, 1}, {2, 0}}}
 	expire := Expire{ProducerAge: 1, Producers: []ProducerRef{{1, 1}}, OffsetAge: 1, Groups: []string{"g"}}
 	sweep := Sweep{Work: 2}
+	announce := Announce{Member{ID: "n1", Instance: "i", Addr: "h:1", Endpoints: map[string]string{"kafka": "h:2"}, MaxLevel: MaxLevel}}
+	level := SetFeatureLevel{Level: MaxLevel}
+	forget := ForgetMember{ID: "n1"}
 	return []core.Command{
 		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
+		announce.Command(), level.Command(), forget.Command(),
 	}
 }

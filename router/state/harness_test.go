@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +20,11 @@ type machine struct {
 	store *index.Store
 	state *State
 	fatal error // why the state gave up
+	level int   // feature level of a new store
 }
 
 func newMachine(t testing.TB) *machine {
-	m := &machine{t: t, fs: vfs.NewMem()}
+	m := &machine{t: t, fs: vfs.NewMem(), level: MaxLevel}
 	m.open()
 	t.Cleanup(func() { m.close() })
 	return m
@@ -34,7 +36,7 @@ func (m *machine) open() {
 	if m.store, err = index.Open(index.Options{FS: m.fs, Dir: "index"}); err != nil {
 		m.t.Fatal(err)
 	}
-	if m.state, err = Open(m.store, Options{Fatal: func(err error) { m.fatal = err }}); err != nil {
+	if m.state, err = Open(m.store, Options{Fatal: func(err error) { m.fatal = err }, Level: m.level}); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -120,10 +122,26 @@ func (m *machine) dump() string {
 	for _, c := range sortedPairs(broker) {
 		fmt.Fprintf(&b, "broker %s\n", c)
 	}
+	m.dumpMembers(&b)
 	m.dumpGroups(&b)
 	m.dumpProducers(&b)
 	m.dumpDoomed(&b)
 	return b.String()
+}
+
+func (m *machine) dumpMembers(b *strings.Builder) {
+	if l := m.state.Level(); l != m.level {
+		fmt.Fprintf(b, "feature level %d\n", l)
+	}
+	members := m.state.Members()
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		n := members[id]
+		fmt.Fprintf(b, "member %s instance=%s addr=%s version=%q level=%d", n.ID, n.Instance, n.Addr, n.Version, n.MaxLevel)
+		for _, e := range sortedPairs(n.Endpoints) {
+			fmt.Fprintf(b, " %s", e)
+		}
+		b.WriteByte('\n')
+	}
 }
 
 func (m *machine) dumpGroups(b *strings.Builder) {

@@ -13,7 +13,9 @@ import (
 //	b <key>                        a broker configuration value
 //	c <name>                       a counter, u64: the next number to give
 //	d <end u64>                    queues of a deleted topic, up to end: the first of them
+//	f                              the feature level
 //	g <group>                      a group: protocol type, time of last change
+//	m <id>                         a member: what the node said of itself
 //	o <len, group> <queue u64>     a committed offset
 //	p <queue u64> <producer u64>   a producer's last batches on a queue
 //	r <queue u64> <group>          nothing: the group has an offset on the queue
@@ -24,7 +26,9 @@ const (
 	prefixBroker   = 'b'
 	prefixCounter  = 'c'
 	prefixDoomed   = 'd'
+	prefixLevel    = 'f'
 	prefixGroup    = 'g'
+	prefixMember   = 'm'
 	prefixOffset   = 'o'
 	prefixProducer = 'p'
 	prefixByQueue  = 'r'
@@ -43,6 +47,8 @@ func doomedKey(end core.QueueID) []byte {
 func topicKey(n core.Name) []byte {
 	return append(wire.AppendString([]byte{prefixTopic}, n.Namespace), n.Name...)
 }
+
+func memberKey(id string) []byte { return append([]byte{prefixMember}, id...) }
 
 func groupKey(group string) []byte { return append([]byte{prefixGroup}, group...) }
 

@@ -68,6 +68,13 @@ func randomCommand(t interface {
 	case n < 86:
 		c := AllocateProducerIDs{Count: 1 + rnd.IntN(5)}
 		return c.Command()
+	case n < 87:
+		c := Announce{Member{ID: group, Instance: fmt.Sprint(rnd.IntN(2)), Addr: fmt.Sprint(n), MaxLevel: 1 + rnd.IntN(2)}}
+		if rnd.IntN(3) == 0 {
+			forget := ForgetMember{ID: group}
+			return forget.Command()
+		}
+		return c.Command()
 	case n < 88:
 		c := Sweep{Work: 1 + rnd.IntN(4)}
 		return c.Command()

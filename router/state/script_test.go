@@ -19,6 +19,7 @@ import (
 //	clock MS          the time of the entries that follow
 //	dump              the state in words
 //	checkpoint        write a checkpoint
+//	old-cluster       begin at feature level 1, instead of the newest
 //	crash             cut the power, reopen, replay; the state must be the same
 //
 // A partition is written topic/number. -rewrite writes the answers anew.
@@ -46,6 +47,10 @@ func (s *script) run() string {
 	switch s.d.Cmd {
 	case "clock":
 		s.log.time = s.number(s.first())
+		return ""
+	case "old-cluster":
+		s.level = 1
+		s.crash(nil)
 		return ""
 	case "dump":
 		return s.dump()
@@ -168,6 +173,30 @@ func (s *script) command() (core.Command, func(core.Result) string) {
 			}
 			return b.String()
 		}
+	}
+	return s.memberCommand()
+}
+
+func (s *script) memberCommand() (core.Command, func(core.Result) string) {
+	switch s.d.Cmd {
+	case "announce": // ID instance=… addr=… version=… level=…; endpoints as changes
+		c := Announce{Member{ID: s.first(), Endpoints: map[string]string{}}}
+		c.Instance, _ = s.option("instance")
+		c.Addr, _ = s.option("addr")
+		c.Version, _ = s.option("version")
+		if v, ok := s.option("level"); ok {
+			c.MaxLevel = int(s.number(v))
+		}
+		for _, e := range s.changes() {
+			c.Endpoints[e.Key] = e.Value
+		}
+		return c.Command(), nil
+	case "set-level":
+		c := SetFeatureLevel{Level: int(s.number(s.first()))}
+		return c.Command(), nil
+	case "forget":
+		c := ForgetMember{ID: s.first()}
+		return c.Command(), nil
 	}
 	return s.groupCommand()
 }

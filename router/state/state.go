@@ -18,6 +18,9 @@ type Options struct {
 	// Fatal is told that the store failed, or that the log was written by a newer
 	// program: this replica cannot go on. nil panics.
 	Fatal func(error)
+	// Level is the feature level of a store that has none yet, 1 when 0. Only tests set
+	// it: replicas that began differently would not agree.
+	Level int
 }
 
 // State is the state machine.
@@ -30,23 +33,28 @@ type State struct {
 	// its memory.
 	applying sync.Mutex
 	// The applier's own; see each family's file.
-	all           topicSet          // as of the last applied command
-	changed       []topicChange     // not yet in view
-	doomed        doomed            // of deleted topics
-	broker        map[string]string // as of the last applied command; replaced, never changed
-	brokerChanged bool              // view has an older one
-	producerAge   int64             // from broker
-	producers     map[producerKey]*producer
-	dirty         []producerKey  // producers of which the KV space has an older version
-	round         uint64         // counts checkpoints
-	queues        []core.QueueID // touched in this batch
-	storeErr      error          // why this replica cannot go on
+	all            topicSet          // as of the last applied command
+	changed        []topicChange     // not yet in view
+	doomed         doomed            // of deleted topics
+	broker         map[string]string // as of the last applied command; replaced, never changed
+	brokerChanged  bool              // view has an older one
+	producerAge    int64             // from broker
+	members        map[string]Member // as of the last applied command; replaced, never changed
+	membersChanged bool              // view has an older one
+	level          int               // feature level as of the last applied command
+	producers      map[producerKey]*producer
+	dirty          []producerKey  // producers of which the KV space has an older version
+	round          uint64         // counts checkpoints
+	queues         []core.QueueID // touched in this batch
+	storeErr       error          // why this replica cannot go on
 
 	// view is what readers see: complete batches only.
 	view struct {
 		sync.RWMutex
-		topics topicSet
-		broker map[string]string
+		topics  topicSet
+		broker  map[string]string
+		members map[string]Member
+		level   atomic.Int32
 	}
 	generation atomic.Uint64 // of view.broker
 	toSweep    atomic.Int64  // doomed.count for readers
@@ -65,6 +73,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 		fatal:     o.Fatal,
 		all:       newTopicSet(),
 		broker:    map[string]string{},
+		members:   map[string]Member{},
 		producers: map[producerKey]*producer{},
 	}
 	if s.fatal == nil {
@@ -83,6 +92,14 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadBroker(); err != nil {
 		return nil, err
 	}
+	if err := s.loadMembers(); err != nil {
+		return nil, err
+	}
+	if err := s.loadLevel(o.Level); err != nil {
+		return nil, err
+	}
+	s.view.members = s.members
+	s.view.level.Store(int32(s.level))
 	s.producerAge = producerAge(s.broker)
 	s.generation.Store(1)
 	return s, nil
@@ -162,6 +179,9 @@ func (s *State) applyEntry(tx *index.Tx, e core.Entry) []core.Result {
 
 // command is the table of what commands mean.
 func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, pos uint32) core.Result {
+	if e := tooLow(code, s.level); e != nil {
+		return core.Result{Err: e}
+	}
 	switch code {
 	case CodeAppend:
 		return s.append(tx, c, body, pos)
@@ -189,6 +209,12 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.expire(tx, c, body)
 	case CodeSweep:
 		return s.sweep(tx, body)
+	case CodeAnnounce:
+		return s.announce(tx, body)
+	case CodeSetFeatureLevel:
+		return s.setFeatureLevel(tx, c, body)
+	case CodeForgetMember:
+		return s.forgetMember(tx, body)
 	}
 	s.tooNew(c.index, "command code", int(code))
 	return refused(core.Unsupported, "unknown command code %d", code)

@@ -89,20 +89,21 @@ func (s *State) changeTopic(tx txn, c topicChange) {
 // publish shows readers what the batch changed.
 func (s *State) publish() {
 	s.toSweep.Store(int64(s.doomed.count))
-	if len(s.changed) == 0 && !s.brokerChanged {
+	s.view.level.Store(int32(s.level))
+	if len(s.changed) == 0 && !s.brokerChanged && !s.membersChanged {
 		return
 	}
 	s.view.Lock()
 	for _, c := range s.changed {
 		s.view.topics.change(c)
 	}
-	s.view.broker = s.broker
+	s.view.broker, s.view.members = s.broker, s.members
 	s.view.Unlock()
 	if s.brokerChanged {
 		s.generation.Add(1)
 	}
 	clear(s.changed)
-	s.changed, s.brokerChanged = s.changed[:0], false
+	s.changed, s.brokerChanged, s.membersChanged = s.changed[:0], false, false
 }
 
 // Topic finds a topic by name.
