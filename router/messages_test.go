@@ -244,8 +244,6 @@ func TestMetrics(t *testing.T) {
 		"polylog_read_seconds":            2,
 		"polylog_topics":                  1,
 		"polylog_partitions":              2,
-		"polylog_applied_index":           2,
-		"polylog_leader":                  1,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)

@@ -53,17 +53,8 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		gauge("partitions", "Partitions of all topics.", func() float64 { _, n := r.state.TopicCount(); return float64(n) }),
 		gauge("groups", "Groups that have committed offsets.", r.countGroups),
 		gauge("waiters", "Requests that wait for queues.", func() float64 { return float64(r.watch.count.Load()) }),
-		gauge("applied_index", "Log index of the last entry that was applied.", func() float64 { return float64(r.state.Applied()) }),
-		gauge("checkpoint_index", "Log index that the last checkpoint reaches to.", func() float64 { return float64(r.state.Durable()) }),
 		gauge("first_live_index", "Lowest log index that a queue may refer to; 0 when none does.", func() float64 { return float64(r.state.Store().FirstLive()) }),
 		gauge("overlay_bytes", "Memory that the next checkpoint frees.", func() float64 { return float64(r.state.OverlayBytes()) }),
-		gauge("term", "Raft term, which is Kafka's leader epoch.", func() float64 { return float64(r.log.Term()) }),
-		gauge("leader", "1 on the node that leads.", func() float64 {
-			if r.log.IsLeader() {
-				return 1
-			}
-			return 0
-		}),
 	}
 	for i, c := range m.collectors {
 		if err := reg.Register(c); err != nil {

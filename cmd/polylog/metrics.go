@@ -50,8 +50,8 @@ func raftFigure(kind prometheus.ValueType, name, help string, value func(*cluste
 }
 
 var figures = []figure{
-	raftFigure(prometheus.GaugeValue, "raft_term", "Current term.", func(s *cluster.Stats) float64 { return float64(s.Term) }),
-	raftFigure(prometheus.GaugeValue, "raft_leader", "1 while this node leads.", func(s *cluster.Stats) float64 {
+	raftFigure(prometheus.GaugeValue, "raft_term", "Current term, which is Kafka's leader epoch.", func(s *cluster.Stats) float64 { return float64(s.Term) }),
+	raftFigure(prometheus.GaugeValue, "raft_leader", "1 while this node leads and is ready.", func(s *cluster.Stats) float64 {
 		if s.Leader {
 			return 1
 		}
