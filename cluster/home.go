@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -16,19 +18,26 @@ import (
 )
 
 // The layout of a data directory. LOCK is held while a process uses the directory;
-// meta says whose it is, in four lines of text:
+// meta says whose it is, in six lines of text:
 //
 //	polylog data directory
-//	format 1
+//	format 2
 //	cluster <22 characters, a UUID in URL-safe base64>
 //	node <id>
+//	instance <22 characters, of the directory: another one for each that is made>
+//	origin <founded or joined: whether its node began a cluster or was to join one>
+//
+// Format 1 ends after the node; such a directory was founded.
 const (
 	lockName   = "LOCK"
 	metaName   = "meta"
 	logName    = "log"
 	raftName   = "raft"
 	metaTitle  = "polylog data directory"
-	dataFormat = 1
+	dataFormat = 2
+
+	originFounded = "founded"
+	originJoined  = "joined"
 )
 
 // Home is a data directory that this process has locked and whose identity is
@@ -36,18 +45,47 @@ const (
 type Home struct {
 	fs        vfs.FS
 	dir       string
-	clusterID string
+	clusterID string // empty: the directory is new
 	nodeID    string
+	instance  string
+	joined    bool
 	lock      io.Closer
 }
 
 // OpenHome locks the data directory dir of the node nodeID, and makes it when it is
-// missing or empty. An empty nodeID takes the directory's own, or "1" for a new one.
+// missing or empty: a cluster of its own. An empty nodeID takes the directory's own, or
+// "1" for a new one. It refuses what LockHome refuses.
+func OpenHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
+	return OpenHomeIn(fs, dir, nodeID, "")
+}
+
+// OpenHomeIn is OpenHome for a node of the cluster clusterID: a new directory belongs to
+// that, and one of another cluster is refused. Empty makes a new directory the first of
+// a new cluster.
+func OpenHomeIn(fs vfs.FS, dir, nodeID, clusterID string) (*Home, error) {
+	h, err := LockHome(fs, dir, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case h.IsNew():
+		err = h.Found(clusterID)
+	case clusterID != "" && clusterID != h.clusterID:
+		err = core.E(core.Conflict, "data directory %s belongs to cluster %s, not to cluster %s", h.dir, h.clusterID, clusterID)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.lock.Close())
+	}
+	return h, nil
+}
+
+// LockHome locks the data directory dir of the node nodeID and reads whose it is. A new
+// one belongs to nobody until Found or Join is called.
 //
 // It refuses, with one clear line and without touching anything, a directory that
 // another process uses, that holds other files than ours, that belongs to another
 // node or that a newer version has written.
-func OpenHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
+func LockHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
 	if err := checkNodeID(nodeID); err != nil {
 		return nil, err
 	}
@@ -84,18 +122,11 @@ func OpenHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
 	return h, nil
 }
 
-// identify reads meta, or writes it where there is none yet.
+// identify reads meta, or thinks of an instance where there is none yet.
 func (h *Home) identify(nodeID string) error {
-	name := h.fs.PathJoin(h.dir, metaName)
-	b, err := vfs.ReadFile(h.fs, name)
+	b, err := vfs.ReadFile(h.fs, h.fs.PathJoin(h.dir, metaName))
 	if errors.Is(err, os.ErrNotExist) {
-		h.clusterID, h.nodeID = newClusterID(), nodeID
-		if nodeID == "" {
-			h.nodeID = "1"
-		}
-		if err := vfs.WriteFile(h.fs, name, h.encodeMeta()); err != nil {
-			return fmt.Errorf("write identity of data directory %s: %w", h.dir, err)
-		}
+		h.nodeID, h.instance = cmp.Or(nodeID, "1"), newUUID()
 		return nil
 	}
 	if err != nil {
@@ -110,8 +141,43 @@ func (h *Home) identify(nodeID string) error {
 	return nil
 }
 
+// IsNew reports whether the directory belongs to no node yet.
+func (h *Home) IsNew() bool { return h.clusterID == "" }
+
+// Found makes a new directory that of a cluster's first node. An empty clusterID stands
+// for a new cluster.
+func (h *Home) Found(clusterID string) error {
+	return h.settle(cmp.Or(clusterID, newUUID()), false)
+}
+
+// Join makes a new directory that of a node which the cluster clusterID will add.
+func (h *Home) Join(clusterID string) error {
+	if !validUUID(clusterID) {
+		return core.E(core.Invalid, "cluster id %.40q: want 22 characters of base64", clusterID)
+	}
+	return h.settle(clusterID, true)
+}
+
+func (h *Home) settle(clusterID string, joined bool) error {
+	if !h.IsNew() {
+		return core.E(core.Conflict, "data directory %s belongs to node %q of cluster %s already", h.dir, h.nodeID, h.clusterID)
+	}
+	is := *h
+	is.clusterID, is.joined = clusterID, joined
+	if err := vfs.WriteFile(h.fs, h.fs.PathJoin(h.dir, metaName), is.encodeMeta()); err != nil {
+		return fmt.Errorf("write identity of data directory %s: %w", h.dir, err)
+	}
+	*h = is
+	return nil
+}
+
 func (h *Home) encodeMeta() []byte {
-	return fmt.Appendf(nil, "%s\nformat %d\ncluster %s\nnode %s\n", metaTitle, dataFormat, h.clusterID, h.nodeID)
+	origin := originFounded
+	if h.joined {
+		origin = originJoined
+	}
+	return fmt.Appendf(nil, "%s\nformat %d\ncluster %s\nnode %s\ninstance %s\norigin %s\n",
+		metaTitle, dataFormat, h.clusterID, h.nodeID, h.instance, origin)
 }
 
 func (h *Home) decodeMeta(b []byte) error {
@@ -124,18 +190,33 @@ func (h *Home) decodeMeta(b []byte) error {
 	if _, err := fmt.Sscanf(format, "format %d", &version); err != nil {
 		return core.E(core.Corrupt, "identity of data directory %s: second line is %.40q, want a format number", h.dir, format)
 	}
-	if version != dataFormat {
-		return core.E(core.Unsupported, "data directory %s has format %d; this version of polylog knows format %d", h.dir, version, dataFormat)
+	if version < 1 || version > dataFormat {
+		return core.E(core.Unsupported, "data directory %s has format %d; this version of polylog knows formats up to %d", h.dir, version, dataFormat)
 	}
-	lines := strings.Split(rest, "\n")
-	if len(lines) != 3 || lines[2] != "" {
-		return core.E(core.Corrupt, "identity of data directory %s: %d lines, want 4", h.dir, len(lines)+1)
+	var origin string
+	fields := []struct {
+		name string
+		to   *string
+	}{{"cluster", &h.clusterID}, {"node", &h.nodeID}, {"instance", &h.instance}, {"origin", &origin}}
+	if version == 1 {
+		fields = fields[:2]
+		origin = originFounded
 	}
-	var okCluster, okNode bool
-	h.clusterID, okCluster = strings.CutPrefix(lines[0], "cluster ")
-	h.nodeID, okNode = strings.CutPrefix(lines[1], "node ")
-	if !okCluster || !okNode || len(h.clusterID) != 22 || h.nodeID == "" || checkNodeID(h.nodeID) != nil {
-		return core.E(core.Corrupt, "identity of data directory %s: bad cluster or node line", h.dir)
+	for _, f := range fields {
+		line, next, whole := strings.Cut(rest, "\n")
+		rest = next
+		var ok bool
+		if *f.to, ok = strings.CutPrefix(line, f.name+" "); !ok || !whole || *f.to == "" {
+			return core.E(core.Corrupt, "identity of data directory %s: line %.40q, want the %s", h.dir, line, f.name)
+		}
+	}
+	if version == 1 { // as good as random: no other directory of this node is that old
+		sum := sha256.Sum256([]byte(h.clusterID + h.nodeID))
+		h.instance = base64.RawURLEncoding.EncodeToString(sum[:16])
+	}
+	h.joined = origin == originJoined
+	if rest != "" || !validUUID(h.clusterID) || !validUUID(h.instance) || checkNodeID(h.nodeID) != nil || !h.joined && origin != originFounded {
+		return core.E(core.Corrupt, "identity of data directory %s: bad id, or more lines than there should be", h.dir)
 	}
 	return nil
 }
@@ -146,12 +227,19 @@ func (h *Home) ClusterID() string { return h.clusterID }
 // NodeID is the node that the directory belongs to.
 func (h *Home) NodeID() string { return h.nodeID }
 
+// Instance names the data directory itself: the same node id with another instance is
+// another node, or the same one with its data lost.
+func (h *Home) Instance() string { return h.instance }
+
+// Joined reports whether the node was to join a cluster, instead of founding one.
+func (h *Home) Joined() bool { return h.joined }
+
 // Close releases the lock.
 func (h *Home) Close() error { return h.lock.Close() }
 
-// newClusterID is a random UUID in Kafka's text form. Like Kafka's own, it never
+// newUUID is a random UUID in Kafka's text form. Like Kafka's own, it never
 // starts with a dash, which command lines would take for a flag.
-func newClusterID() string {
+func newUUID() string {
 	for {
 		var u [16]byte
 		_, _ = rand.Read(u[:]) // never fails
@@ -161,6 +249,12 @@ func newClusterID() string {
 			return id
 		}
 	}
+}
+
+// validUUID reports whether id has the form of what newUUID makes.
+func validUUID(id string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	return err == nil && len(b) == 16
 }
 
 func checkNodeID(id string) error {

@@ -51,7 +51,8 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 }
 
 func TestHomeRefuses(t *testing.T) {
-	good := "polylog data directory\nformat 1\ncluster AAAAAAAAAAAAAAAAAAAAAA\nnode 1\n"
+	old := "polylog data directory\nformat 1\ncluster AAAAAAAAAAAAAAAAAAAAAA\nnode 1\n"
+	good := strings.Replace(old, "format 1", "format 2", 1) + "instance BBBBBBBBBBBBBBBBBBBBBA\norigin joined\n"
 	for _, c := range []struct {
 		name, file, text, node string
 		kind                   core.Kind
@@ -59,9 +60,13 @@ func TestHomeRefuses(t *testing.T) {
 		{"foreign directory", "cats.jpg", "x", "", core.Conflict},
 		{"foreign meta", metaName, "cats\n", "", core.Conflict},
 		{"other node", metaName, good, "2", core.Conflict},
-		{"newer format", metaName, strings.Replace(good, "format 1", "format 2", 1), "", core.Unsupported},
-		{"no format", metaName, strings.Replace(good, "format 1", "", 1), "", core.Corrupt},
+		{"newer format", metaName, strings.Replace(good, "format 2", "format 3", 1), "", core.Unsupported},
+		{"no format", metaName, strings.Replace(good, "format 2", "", 1), "", core.Corrupt},
 		{"cut", metaName, good[:len(good)-3], "", core.Corrupt},
+		{"cut in the old format", metaName, old[:len(old)-1], "", core.Corrupt},
+		{"no instance", metaName, strings.Replace(old, "format 1", "format 2", 1), "", core.Corrupt},
+		{"unknown origin", metaName, strings.Replace(good, "joined", "found", 1), "", core.Corrupt},
+		{"one line more", metaName, good + "x\n", "", core.Corrupt},
 		{"short cluster id", metaName, strings.Replace(good, "AAAA", "A", 1), "", core.Corrupt},
 		{"bad node id", metaName, good, "a b", core.Invalid},
 	} {
@@ -85,13 +90,53 @@ func TestHomeRefuses(t *testing.T) {
 	must(t, vfs.WriteFile(fs, "data/"+metaName, []byte(good)))
 	h, err := OpenHome(fs, "data", "")
 	must(t, err)
-	if h.ClusterID() != strings.Repeat("A", 22) {
-		t.Fatal(h.ClusterID())
+	if h.ClusterID() != strings.Repeat("A", 22) || h.Instance() != strings.Repeat("B", 21)+"A" || !h.Joined() {
+		t.Fatalf("%+v", h)
+	}
+	must(t, h.Close())
+
+	// A directory of the first format has an instance, too, and keeps it.
+	must(t, vfs.WriteFile(fs, "data/"+metaName, []byte(old)))
+	for range 2 {
+		h, err = OpenHome(fs, "data", "")
+		must(t, err)
+		if h.Instance() != "OJ3PKFJSykyzyMEQ_V6lRA" || h.Joined() {
+			t.Fatalf("%+v", h)
+		}
+		must(t, h.Close())
+	}
+}
+
+// A directory belongs to nobody until its node founds or joins a cluster, and then for
+// ever.
+func TestHomeJoins(t *testing.T) {
+	fs := vfs.NewMem()
+	h, err := LockHome(fs, "data", "n2")
+	must(t, err)
+	if !h.IsNew() || h.Instance() == "" {
+		t.Fatalf("%+v", h)
+	}
+	must(t, h.Close())
+	h, err = LockHome(fs, "data", "n3")
+	must(t, err)
+	wantKind(t, h.Join("cluster"), core.Invalid)
+	cluster := strings.Repeat("C", 21) + "A"
+	must(t, h.Join(cluster))
+	wantKind(t, h.Found(""), core.Conflict)
+	instance := h.Instance()
+	must(t, h.Close())
+	_, err = OpenHomeIn(fs, "data", "n3", strings.Repeat("A", 22))
+	wantKind(t, err, core.Conflict)
+	h, err = OpenHome(fs, "data", "n3")
+	must(t, err)
+	if h.IsNew() || !h.Joined() || h.ClusterID() != cluster || h.Instance() != instance {
+		t.Fatalf("%+v", h)
 	}
 	must(t, h.Close())
 }
 
 func FuzzMeta(f *testing.F) {
+	f.Add([]byte("polylog data directory\nformat 2\ncluster AAAAAAAAAAAAAAAAAAAAAA\nnode 1\ninstance AAAAAAAAAAAAAAAAAAAAAA\norigin joined\n"))
 	f.Add([]byte("polylog data directory\nformat 1\ncluster AAAAAAAAAAAAAAAAAAAAAA\nnode 1\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h Home

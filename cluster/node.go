@@ -201,7 +201,7 @@ func (n *Node) advertised() string {
 // bootstrap makes a new node a cluster of its own: the first entry of its log says
 // that it is the only voter. It may be called again after a crash in the middle.
 func (n *Node) bootstrap() error {
-	if n.log.Last() > 0 || n.snapshots.latest.Load() != nil || n.o.Join {
+	if n.log.Last() > 0 || n.snapshots.latest.Load() != nil || n.o.Join || n.home.joined {
 		return nil
 	}
 	if n.machine.Durable() > 0 || n.stable.term > 1 || n.stable.vote.candidate != nil {
