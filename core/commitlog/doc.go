@@ -19,6 +19,8 @@
 //   - Open cuts off what a crash left half written, and nothing else. Damage to
 //     entries that once were durable is an error of kind Corrupt that names file,
 //     offset and index. See judge.go for how the two are told apart.
+//   - Segments are the same bytes on every replica, so that a copy can take a damaged
+//     one's place: portion.go reads them, scrub.go finds and replaces.
 //   - TruncateTail and Reset are all or nothing: an intent is made durable first and
 //     Open completes it.
 //

@@ -137,12 +137,15 @@ func (l *Log) load() (torn core.LogIndex, err error) {
 		return 0, nil
 	}
 	for i, base := range d.segments {
+		hasTable := slices.Contains(d.tables, base)
 		s, m, err := l.openSegment(base)
+		if err != nil && i < len(d.segments)-1 {
+			return 0, l.damage(base, d.segments[i+1], err)
+		}
 		if err != nil {
 			return 0, err
 		}
 		l.setSegsLocked(append(l.segs, s))
-		hasTable := slices.Contains(d.tables, base)
 		if i == len(d.segments)-1 {
 			if hasTable {
 				return 0, core.E(core.Corrupt, "%s is sealed, but the segment after it is missing", s.path)
@@ -157,8 +160,15 @@ func (l *Log) load() (torn core.LogIndex, err error) {
 			}
 			return 0, nil
 		}
-		if torn, err = l.loadSealed(s, m, hasTable, d.segments[i+1]); err != nil || torn != 0 {
+		torn, err = l.loadSealed(s, m, hasTable, d.segments[i+1])
+		if err != nil && hasTable {
+			return 0, l.damage(base, d.segments[i+1], err)
+		}
+		if err != nil || torn != 0 {
 			return torn, err
+		}
+		if err := l.checkJoint(s, d.segments[i+1]); err != nil {
+			return 0, err
 		}
 	}
 	return 0, nil
@@ -239,10 +249,7 @@ func (l *Log) loadActive(s *segment, page []byte) error {
 func (l *Log) loadSealed(s *segment, page []byte, hasTable bool, nextBase core.LogIndex) (torn core.LogIndex, err error) {
 	if hasTable {
 		err := l.loadTable(s)
-		if err == nil {
-			return 0, l.checkJoint(s, nextBase)
-		}
-		if !errors.Is(err, core.Corrupt) {
+		if err == nil || !errors.Is(err, core.Corrupt) {
 			return 0, err
 		}
 		l.o.Logger.Warn("rebuilding a position table", "err", err)
@@ -272,21 +279,36 @@ func (l *Log) loadSealed(s *segment, page []byte, hasTable bool, nextBase core.L
 	return 0, l.seal(s)
 }
 
-// loadTable takes a sealed segment's positions from its table.
+// loadTable takes a sealed segment's positions and terms from its table.
 func (l *Log) loadTable(s *segment) error {
-	path := l.path(fileName(s.base, tableExt))
-	b, err := vfs.ReadFile(l.fs, path)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	t, err := parseTable(b, path)
+	t, err := l.readTable(s.base)
 	if err != nil {
 		return err
 	}
+	if err := l.adopt(s, t); err != nil {
+		return err
+	}
+	l.addTerms(t.terms)
+	return nil
+}
+
+// readTable reads the table of the segment that begins at base.
+func (l *Log) readTable(base core.LogIndex) (*table, error) {
+	path := l.path(fileName(base, tableExt))
+	b, err := vfs.ReadFile(l.fs, path)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return parseTable(b, path)
+}
+
+// adopt makes s the sealed segment that t describes.
+func (l *Log) adopt(s *segment, t *table) error {
 	size, err := fileSize(s.file)
 	if err != nil {
 		return err
 	}
+	path := l.path(fileName(s.base, tableExt))
 	if t.segmentHeader != s.segmentHeader {
 		return core.E(core.Corrupt, "%s: the table is another segment's", path)
 	}
@@ -295,7 +317,6 @@ func (l *Log) loadTable(s *segment) error {
 	}
 	s.pos, s.count, s.end, s.sum = t.pos, len(t.pos), int64(t.end), t.sum
 	s.sealed, s.syncedEnd = true, s.end
-	l.addTerms(t.terms)
 	f, err := l.openTable(path, t)
 	if f != nil {
 		s.pos, s.table, s.tabled = nil, f, t.positionsAt()
@@ -314,7 +335,7 @@ func (l *Log) checkJoint(s *segment, nextBase core.LogIndex) error {
 	next := l.path(fileName(nextBase, segmentExt))
 	switch {
 	case s.next() < nextBase:
-		return core.E(core.Corrupt, "%s: a segment is missing: %s ends with entry %d", next, s.path, s.next()-1)
+		return l.damage(s.next(), nextBase, core.E(core.Corrupt, "%s: a segment is missing: %s ends with entry %d", next, s.path, s.next()-1))
 	case s.next() > nextBase:
 		return core.E(core.Corrupt, "%s: overlaps %s, which ends with entry %d", next, s.path, s.next()-1)
 	}

@@ -23,7 +23,7 @@ const (
 
 // scanner walks over the frames of a segment and checks every byte.
 type scanner struct {
-	file vfs.File
+	file io.ReaderAt
 	size int64 // of the file
 	seed uint32
 
@@ -39,10 +39,14 @@ type scanner struct {
 
 func newScanner(f vfs.File, h segmentHeader) (*scanner, error) {
 	size, err := fileSize(f)
+	return scanOf(f, size, h), err
+}
+
+func scanOf(f io.ReaderAt, size int64, h segmentHeader) *scanner {
 	return &scanner{
 		file: f, size: size, seed: seedOf(h.base),
 		off: headerLen, next: h.base, term: h.prevTerm, sum: h.initialSum(),
-	}, err
+	}
 }
 
 // peek is the n bytes at off, fewer where the file ends; n is at most scanWindow.
