@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"polylog/compat/harness/ledger"
 )
 
 const (
@@ -24,32 +25,20 @@ const (
 // load is what goes on against the broker while it is killed: it never stops to wait for it.
 type load struct {
 	addr     string
-	ledger   *ledger
+	ledger   *ledger.Ledger
 	producer sync.WaitGroup
 	consumer sync.WaitGroup
 	stopping atomic.Bool
 	sent     atomic.Int64
 	acked    atomic.Int64 // for pacing the kills
-	shown    sync.Map     // recordID → struct{}: idempotent records that the group has seen
 }
 
-// value is the record's id and a body whose length varies: mostly small, now and then large enough
-// to stand alone in a log entry.
-func value(id recordID, rng *rand.Rand) []byte {
-	n := 20 + rng.IntN(180)
+// bodySize varies: mostly small, now and then large enough to stand alone in a log entry.
+func bodySize(rng *rand.Rand) int {
 	if rng.IntN(500) == 0 {
-		n = 100_000
+		return 100_000
 	}
-	b := make([]byte, 8+n)
-	binary.BigEndian.PutUint64(b, uint64(id))
-	return b
-}
-
-func idOf(value []byte) recordID {
-	if len(value) < 8 {
-		return none
-	}
-	return recordID(binary.BigEndian.Uint64(value))
+	return 20 + rng.IntN(180)
 }
 
 // produce runs one producer until the load stops; then it waits for everything that it has sent.
@@ -77,22 +66,24 @@ func (l *load) produce(ctx context.Context, num int64, topic string, seed uint64
 		for seq := int64(0); !l.stopping.Load() && ctx.Err() == nil; {
 			<-tick.C
 			for range 1 + rng.IntN(20) {
-				id := newID(num, seq)
+				id := ledger.NewID(num, seq)
 				seq++
+				p := ledger.Partition{Topic: topic, Num: int32(rng.IntN(parts))}
+				l.ledger.Sent(p, id)
 				window <- struct{}{}
 				inflight.Add(1)
 				l.sent.Add(1)
-				r := &kgo.Record{Topic: topic, Partition: int32(rng.IntN(parts)), Value: value(id, rng)}
+				r := &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: ledger.Value(id, bodySize(rng))}
 				cl.Produce(ctx, r, func(r *kgo.Record, err error) {
 					defer func() { <-window; inflight.Done() }()
 					if err != nil {
 						if !errors.Is(err, context.Canceled) {
-							l.ledger.fail("producer %d: record %v was given up: %v", num, id, err)
+							l.ledger.Fail("producer %d: record %v was given up: %v", num, id, err)
 						}
 						return
 					}
 					l.acked.Add(1)
-					l.ledger.note(partition{r.Topic, r.Partition}, r.Offset, id, true, fmt.Sprintf("ack to producer %d", num))
+					l.ledger.Note(p, r.Offset, id, ledger.Ack, fmt.Sprintf("producer %d", num))
 				})
 			}
 		}
@@ -120,42 +111,27 @@ func (l *load) consume(ctx context.Context, num int) error {
 			f := cl.PollRecords(ctx, 2000)
 			for _, e := range f.Errors() {
 				if strings.Contains(e.Err.Error(), "OFFSET_OUT_OF_RANGE") {
-					l.ledger.fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
+					l.ledger.Fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
 				}
 			}
 			recs := f.Records()
-			ends := map[partition]int64{}
+			ends := map[ledger.Partition]int64{}
 			for _, r := range recs {
-				p := partition{r.Topic, r.Partition}
-				l.ledger.note(p, r.Offset, idOf(r.Value), false, who)
-				l.shown.Store(idOf(r.Value), struct{}{})
+				p := ledger.Partition{Topic: r.Topic, Num: r.Partition}
+				if id, err := ledger.Parse(r.Value); err != nil {
+					l.ledger.Fail("%s: %s: offset %d: %v", who, p, r.Offset, err)
+				} else {
+					l.ledger.Note(p, r.Offset, id, ledger.Group, who)
+				}
 				ends[p] = r.Offset + 1
 			}
 			if len(recs) > 0 && cl.CommitRecords(ctx, recs...) == nil {
 				for p, o := range ends {
-					l.ledger.commit(p, o)
+					l.ledger.Commit(p, o)
 				}
 			}
 			cl.AllowRebalance()
 		}
 	})
 	return nil
-}
-
-// missing is how many of the idempotent producers' acknowledged records the group has not been shown.
-func (l *load) missing() int {
-	l.ledger.mu.Lock()
-	defer l.ledger.mu.Unlock()
-	n := 0
-	for p, c := range l.ledger.parts {
-		if p.topic != idempotentTopic {
-			continue
-		}
-		for i, id := range c.ids {
-			if _, ok := l.shown.Load(id); c.acked[i] && !ok {
-				n++
-			}
-		}
-	}
-	return n
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"polylog/compat/harness"
+	"polylog/compat/harness/ledger"
 )
 
 type options struct {
@@ -73,7 +74,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err := createTopics(ctx, addr); err != nil {
 		return false, err
 	}
-	led := newLedger()
+	led := ledger.New()
 	l := &load{addr: addr, ledger: led}
 	producing, consuming := context.WithCancel(ctx)
 	defer consuming()
@@ -89,14 +90,15 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	}
 
 	rng := rand.New(rand.NewPCG(o.seed, 0))
-	v := &verifier{addr: addr, ledger: led, upTo: map[partition]int64{}}
+	v := &verifier{addr: addr, ledger: led, upTo: map[ledger.Partition]int64{}}
 	var ready []time.Duration
 	survived := 0
 	for kill := 1; kill <= o.kills; kill++ {
 		// The load must have got somewhere, or the kill proves nothing.
 		for least := l.acked.Load() + 200; l.acked.Load() < least; {
 			if !pause(ctx, 10*time.Millisecond) {
-				return false, fmt.Errorf("the load does not get on: %d records acknowledged; %v", l.acked.Load(), led.faults())
+				_, wrong := led.Wrong()
+				return false, fmt.Errorf("the load does not get on: %d records acknowledged; %v", l.acked.Load(), wrong)
 			}
 		}
 		pause(ctx, time.Duration(rng.IntN(800))*time.Millisecond)
@@ -112,51 +114,52 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 			return false, fmt.Errorf("restart after kill %d: %w", kill, err)
 		}
 		ready = append(ready, broker.Ready)
-		before := len(led.faults())
+		before, _ := led.Wrong()
 		check, stop := context.WithTimeout(ctx, time.Minute)
 		err := v.check(check, false)
 		stop()
 		if err != nil {
-			led.fail("check after kill %d: %v", kill, err)
+			led.Fail("check after kill %d: %v", kill, err)
 		}
-		if len(led.faults()) == before {
+		after, _ := led.Wrong()
+		if after == before {
 			survived++
 		}
-		fmt.Printf("kill %2d: ready after %v, %d records acknowledged, %d faults\n", kill, broker.Ready.Round(time.Millisecond), l.acked.Load(), len(led.faults()))
+		fmt.Printf("kill %2d: ready after %v, %d records acknowledged, %d faults\n", kill, broker.Ready.Round(time.Millisecond), l.acked.Load(), after)
 	}
 	l.stopping.Store(true)
 	l.producer.Wait()
-	for l.missing() > 0 && pause(ctx, 50*time.Millisecond) {
+	for led.Missing(idempotentTopic, ledger.Group) > 0 && pause(ctx, 50*time.Millisecond) {
 	}
-	if n := l.missing(); n > 0 {
-		led.fail("%d acknowledged records were never shown to the group", n)
+	if n := led.Missing(idempotentTopic, ledger.Group); n > 0 {
+		led.Fail("%d acknowledged records were never shown to the group", n)
 	}
 	consuming()
 	l.consumer.Wait()
 	if err := v.check(ctx, true); err != nil {
-		led.fail("last check: %v", err)
+		led.Fail("last check: %v", err)
 	}
 	if err := broker.Stop(30 * time.Second); err != nil {
-		led.fail("stop: %v", err)
+		led.Fail("stop: %v", err)
 	}
 	if out, err := exec.CommandContext(ctx, o.bin, "check", "--data-dir", filepath.Join(o.dir, "data")).CombinedOutput(); err != nil {
-		led.fail("polylog check: %v: %s", err, out)
+		led.Fail("polylog check: %v: %s", err, out)
 	}
-	faults := led.faults()
-	for _, f := range faults {
+	faults, wrong := led.Wrong()
+	for _, f := range wrong {
 		fmt.Println("FAULT", f)
 	}
 	slices.Sort(ready)
-	fmt.Printf("%d records acknowledged of %d sent, flush=%s, ready after p50 %v max %v, seed %d\n", led.acked(), l.sent.Load(), o.flush,
+	fmt.Printf("%d records acknowledged of %d sent, flush=%s, ready after p50 %v max %v, seed %d\n", led.Acked(), l.sent.Load(), o.flush,
 		ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond), o.seed)
-	if len(faults) > 0 {
+	if faults > 0 {
 		fmt.Println("data and output:", o.dir)
 		survived = min(survived, o.kills-1)
 	} else if temporary {
 		err = os.RemoveAll(o.dir)
 	}
 	fmt.Printf("%d passed, %d failed\n", survived, o.kills-survived)
-	return len(faults) > 0, err
+	return faults > 0, err
 }
 
 // broker has small segments, so that kills fall on segment changes too.
