@@ -200,9 +200,12 @@ func TestIdempotentPublish(t *testing.T) {
 			t.Errorf("send %d: %+v", i, res)
 		}
 	}
-	want := []router.ProducerState{{ID: id, LastSequence: 2, LastOffset: 2, Time: 5000}}
+	want := map[core.QueueID][]router.ProducerState{q: {{ID: id, LastSequence: 2, LastOffset: 2, Time: 5000}}}
 	for range 2 { // from memory, then from the store
-		got, err := r.Producers(q)
+		if ps, err := r.Producers([]core.QueueID{q, q + 1}, 0); core.KindOf(err) != core.TooLarge {
+			t.Error(ps, err)
+		}
+		got, err := r.Producers([]core.QueueID{q, q + 1}, 1)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Error(diff, err)
 		}

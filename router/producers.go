@@ -42,10 +42,8 @@ func (r *Router) NewProducerID(ctx context.Context) (int64, error) {
 // ProducerState is what is known of an idempotent producer on a queue.
 type ProducerState = state.ProducerState
 
-// Producers are the idempotent producers of a queue, by id.
-func (r *Router) Producers(q core.QueueID) ([]ProducerState, error) {
-	if _, err := r.Head(q); err != nil {
-		return nil, err
-	}
-	return r.state.Producers(q)
+// Producers are the idempotent producers of each of the queues, by id. More than limit of
+// them are an error of kind TooLarge.
+func (r *Router) Producers(qs []core.QueueID, limit int) (map[core.QueueID][]ProducerState, error) {
+	return r.state.Producers(qs, limit)
 }

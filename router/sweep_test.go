@@ -97,7 +97,7 @@ func TestEmptyQueues(t *testing.T) {
 	if err != nil || trims[0] != (router.TrimResult{}) || !errors.Is(trims[1].Err, core.OutOfRange) {
 		t.Errorf("trim: %v, %v", trims, err)
 	}
-	if ps, err := r.Producers(q); len(ps) > 0 || err != nil {
+	if ps, err := r.Producers([]core.QueueID{q}, 10); len(ps) > 0 || err != nil {
 		t.Errorf("producers: %v, %v", ps, err)
 	}
 }

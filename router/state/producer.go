@@ -1,9 +1,7 @@
 package state
 
 import (
-	"encoding/binary"
 	"math"
-	"slices"
 	"strconv"
 
 	"polylog/core"
@@ -193,50 +191,6 @@ func (s *State) forgetIdleProducers() {
 			delete(s.producers, key)
 		}
 	}
-}
-
-// ProducerState is what is known of a producer on a queue.
-type ProducerState struct {
-	ID           int64
-	Epoch        int16
-	LastSequence int32
-	LastOffset   core.Offset // of the first record of its last batch
-	Time         int64       // of its last append, ms
-}
-
-// Producers are the producers of a queue, by id. The applier waits meanwhile.
-func (s *State) Producers(q core.QueueID) (ps []ProducerState, err error) {
-	s.applying.Lock()
-	defer s.applying.Unlock()
-	var bad error
-	prefix := producerPrefix(q)
-	err = s.store.Scan(prefix, after(prefix), func(k, v []byte) bool {
-		key := producerKey{q, int64(binary.BigEndian.Uint64(k[len(prefix):]))}
-		if _, ok := s.producers[key]; ok {
-			return true // which is newer
-		}
-		var p *producer
-		if p, bad = decodeProducer(v); bad != nil {
-			return false
-		}
-		ps = append(ps, p.state(key.id))
-		return true
-	})
-	for key, p := range s.producers {
-		if key.queue == q {
-			ps = append(ps, p.state(key.id))
-		}
-	}
-	slices.SortFunc(ps, func(a, b ProducerState) int { return int(min(max(a.ID-b.ID, -1), 1)) })
-	if err == nil {
-		err = bad
-	}
-	return ps, err
-}
-
-func (p *producer) state(id int64) ProducerState {
-	last := p.seqs[p.n-1]
-	return ProducerState{id, p.epoch, last.last, last.offset, p.time}
 }
 
 // A producer's value:
