@@ -38,11 +38,24 @@ func joinGroup(ctx context.Context, c *call, req *kmsg.JoinGroupRequest) {
 	}
 	c.park()
 	code := c.srv.groups.do(ctx, func(now time.Time, g *group.Coordinator) {
-		g.Join(now, j, func(r group.Joined) { c.reply(joinResponse(req.Version, r)) })
+		g.Join(now, j, func(r group.Joined) { c.joined(req.Version, r) })
 	})
 	if code != codeNone {
 		refuse(code)
 	}
+}
+
+// joined answers a JoinGroup. That to the leader has what all members sent; where there is
+// no memory for it, it joins again.
+func (c *call) joined(version int16, j group.Joined) {
+	size := 0
+	for _, m := range j.Members {
+		size += elementBytes + 2*len(m.Member) + 2*len(m.Instance) + len(m.Metadata)
+	}
+	if !c.tryGrow(size) {
+		j = group.Joined{Code: group.CoordinatorUnavailable, Generation: -1, Member: j.Member}
+	}
+	c.reply(joinResponse(version, j))
 }
 
 func joinResponse(version int16, j group.Joined) *kmsg.JoinGroupResponse {

@@ -31,11 +31,20 @@ func syncGroup(ctx context.Context, c *call, req *kmsg.SyncGroupRequest) {
 	}
 	c.park()
 	code := c.srv.groups.do(ctx, func(now time.Time, g *group.Coordinator) {
-		g.Sync(now, s, func(r group.Synced) { c.reply(syncResponse(r)) })
+		g.Sync(now, s, c.synced)
 	})
 	if code != codeNone {
 		refuse(code)
 	}
+}
+
+// synced answers a SyncGroup. Where there is no memory for the assignment, the member
+// looks for its coordinator and joins again.
+func (c *call) synced(s group.Synced) {
+	if !c.tryGrow(len(s.Assignment)) {
+		s = group.Synced{Code: group.CoordinatorUnavailable}
+	}
+	c.reply(syncResponse(s))
 }
 
 func syncResponse(s group.Synced) *kmsg.SyncGroupResponse {

@@ -55,6 +55,19 @@ func (c *call) grow(ctx context.Context, n int) bool {
 	return a.err == nil
 }
 
+// tryGrow is grow, once for the whole answer, where nothing may wait: it returns false
+// when there is no memory just now, and the handler answers something small instead.
+func (c *call) tryGrow(n int) bool {
+	if n <= answerFree {
+		return true
+	}
+	if int64(n) > c.srv.opts.MaxAnswerBytes || !c.srv.answerBytes.TryAcquire(int64(n)) {
+		return false
+	}
+	c.answer.bytes, c.answer.held = int64(n), int64(n)
+	return true
+}
+
 // fits reports whether the answer may still grow by n bytes.
 func (c *call) fits(n int) bool {
 	return c.answer.bytes+int64(n) <= c.srv.opts.MaxAnswerBytes

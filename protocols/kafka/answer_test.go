@@ -221,3 +221,48 @@ func TestCloseCutsHandlersOff(t *testing.T) {
 	waitFor(t, func() bool { return f.conns() == 1 }) // the handler that looks at its context is gone
 	close(release)
 }
+
+// TestGroupAnswersShareMemory refuses large answers of groups while there is no memory for
+// them, in a way after which the member comes again.
+func TestGroupAnswersShareMemory(t *testing.T) {
+	f := start(t, func(o *Options) { small(o); quick(o) })
+	c := f.dial()
+	ask[*kmsg.HeartbeatResponse](c, kmsg.NewPtrHeartbeatRequest()) // larger frames are welcome then
+	join := joinOne(3, "g", "")
+	join.Protocols[0].Metadata = append(join.Protocols[0].Metadata, make([]byte, answerFree)...)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group = 3, "g"
+	var member string
+	for _, full := range []bool{true, false} {
+		held := int64(0)
+		if full {
+			held = f.server.opts.AnswerMemory - answerFree
+		}
+		if !f.server.answerBytes.TryAcquire(held) {
+			t.Fatal("answers hold memory")
+		}
+		join.MemberID = member
+		j := ask[*kmsg.JoinGroupResponse](c, join)
+		member = j.MemberID
+		if full {
+			wantCode(t, join, j.ErrorCode, codeCoordinatorNotAvailable)
+		} else {
+			wantCode(t, join, j.ErrorCode, codeNone)
+			if len(j.Members) != 1 || len(j.Members[0].ProtocolMetadata) != len(join.Protocols[0].Metadata) {
+				t.Fatalf("%d members", len(j.Members))
+			}
+		}
+		f.server.answerBytes.Release(held)
+		sync.Generation = j.Generation
+	}
+	sync.MemberID = member
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: member, MemberAssignment: make([]byte, answerFree+1)}}
+	held := f.server.opts.AnswerMemory - answerFree
+	waitFor(t, func() bool { return f.server.answerBytes.TryAcquire(held) }) // the last answer is written
+	wantCode(t, sync, ask[*kmsg.SyncGroupResponse](c, sync).ErrorCode, codeCoordinatorNotAvailable)
+	f.server.answerBytes.Release(held)
+	sync.GroupAssignment = nil // it is known already
+	if s := ask[*kmsg.SyncGroupResponse](c, sync); s.ErrorCode != codeNone || len(s.MemberAssignment) != answerFree+1 {
+		t.Fatalf("code %d, %d bytes", s.ErrorCode, len(s.MemberAssignment))
+	}
+}
