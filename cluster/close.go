@@ -16,7 +16,8 @@ func (n *Node) Close() error {
 		}
 		close(n.stop)
 		n.loops.Wait()
-		err := n.raft.Shutdown().Error() // closes the transport and its listener
+		err := n.network.Close() // waits for the handlers of streams, which may use raft
+		err = errors.Join(err, n.raft.Shutdown().Error())
 		n.calls.Wait()
 		n.closeErr = errors.Join(err, n.closeStores())
 	})

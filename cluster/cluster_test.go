@@ -3,7 +3,9 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -374,4 +376,32 @@ func TestReadIndexWithNonvoter(t *testing.T) {
 	if c.ElectionTimeout != l.o.ElectionTimeout || raftConfig(&l.o, "1", nil).LeaderLeaseTimeout != l.o.ElectionTimeout/2 {
 		t.Fatal("time-outs changed with the members")
 	}
+}
+
+// Any node reaches any node's services, by the id that it has in the cluster.
+func TestStreamsBetweenNodes(t *testing.T) {
+	nw := newNetwork(t, 3)
+	nw.form()
+	for _, nd := range nw.nodes {
+		waitFor(t, func() bool { return len(nd.n.Members()) == 3 })
+		nd.n.Handle("who", func(peer string, s core.Stream) error {
+			return s.Send([]byte(peer + " to " + nd.n.ID()))
+		})
+	}
+	for _, a := range nw.nodes {
+		for _, b := range nw.nodes {
+			s, err := a.n.OpenStream(t.Context(), b.n.ID(), "who")
+			must(t, err)
+			got, err := s.Recv()
+			must(t, err)
+			if want := a.n.ID() + " to " + b.n.ID(); string(got) != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+			if _, err := s.Recv(); !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, err := nw.nodes[0].n.OpenStream(t.Context(), "9", "who")
+	wantKind(t, err, core.NotFound)
 }

@@ -16,23 +16,25 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"polylog/cluster/peer"
 	"polylog/core"
 	"polylog/core/commitlog"
 	"polylog/core/vfs"
 )
 
-// peer is the far end of a transport, played by the test.
-type peer struct {
+// scripted is the far end of a transport, played by the test.
+type scripted struct {
 	tb testing.TB
 	tr transport
 	to raft.ServerAddress
 }
 
-func newPeer(tb testing.TB, to string) *peer {
+func newScripted(tb testing.TB, id string) *scripted {
 	tb.Helper()
 	l := listen(tb)
-	p := &peer{tb: tb, tr: newTransport(l, l.Addr().String(), hclog.NewNullLogger()), to: raft.ServerAddress(to)}
-	tb.Cleanup(func() { _ = p.tr.Close() })
+	network := peer.New(peer.Options{ClusterID: testCluster, NodeID: id, Listener: l})
+	p := &scripted{tb: tb, tr: newTransport(network, id, l.Addr().String(), hclog.NewNullLogger())}
+	tb.Cleanup(func() { _, _ = p.tr.Close(), network.Close() })
 	return p
 }
 
@@ -46,7 +48,7 @@ func listen(tb testing.TB) net.Listener {
 }
 
 // agree grants every vote and takes every entry, until the transport is closed.
-func (p *peer) agree() {
+func (p *scripted) agree() {
 	header := raft.RPCHeader{ProtocolVersion: 3}
 	done := make(chan struct{})
 	ended := make(chan struct{})
@@ -73,11 +75,11 @@ func (p *peer) agree() {
 	p.tb.Cleanup(func() { close(done); <-ended })
 }
 
-func (p *peer) header() raft.RPCHeader {
+func (p *scripted) header() raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: 3, ID: []byte("b"), Addr: []byte(p.tr.LocalAddr())}
 }
 
-func (p *peer) append(r raft.AppendEntriesRequest) (resp raft.AppendEntriesResponse) {
+func (p *scripted) append(r raft.AppendEntriesRequest) (resp raft.AppendEntriesResponse) {
 	p.tb.Helper()
 	r.RPCHeader = p.header()
 	if err := p.tr.AppendEntries("a", p.to, &r, &resp); err != nil {
@@ -90,7 +92,7 @@ func (p *peer) append(r raft.AppendEntriesRequest) (resp raft.AppendEntriesRespo
 // configuration of the voters a, b and c, then commands of the given terms.
 func (h *harness) seed(addrB string, terms ...core.Term) raft.Configuration {
 	h.tb.Helper()
-	home, err := OpenHome(h.fs, h.dir, "a")
+	home, err := OpenHomeIn(h.fs, h.dir, "a", testCluster)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func repeat(n int, t core.Term) []core.Term { return slices.Repeat([]core.Term{t
 // under the newer term, where the new leader's entry belongs.
 func TestGuard1ForgedEntry(t *testing.T) {
 	h := newHarness(t, vfs.NewMem())
-	b := newPeer(t, "")
+	b := newScripted(t, "b")
 	b.agree()
 	h.seed(string(b.tr.LocalAddr()))
 	b.to = raft.ServerAddress(h.options.Listener.Addr().String())
@@ -176,7 +178,7 @@ func TestGuard1ForgedEntry(t *testing.T) {
 
 // Guard 1, the means: a heartbeat comes through the consumer even with a handler set.
 func TestGuard1Heartbeats(t *testing.T) {
-	a, b := newPeer(t, ""), newPeer(t, "")
+	a, b := newScripted(t, "a"), newScripted(t, "b")
 	a.tr.SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(&raft.AppendEntriesResponse{Term: 666}, nil) })
 	a.agree()
 	b.to = a.tr.LocalAddr()
@@ -211,7 +213,7 @@ func TestGuard2HalfVote(t *testing.T) {
 func TestGuard2StaleCandidate(t *testing.T) {
 	fs := vfs.NewMem()
 	h := newHarness(t, fs)
-	b := newPeer(t, "")
+	b := newScripted(t, "b")
 	h.seed(string(b.tr.LocalAddr()), repeat(99, 4)...)
 	b.to = raft.ServerAddress(h.options.Listener.Addr().String())
 	must(t, fs.MkdirAll("data/raft", 0o755))
@@ -324,7 +326,7 @@ func isSync(op errorfs.Op) bool {
 
 // Guard 5: raft finds no pipeline to use.
 func TestGuard5NoPipeline(t *testing.T) {
-	a, b := newPeer(t, ""), newPeer(t, "")
+	a, b := newScripted(t, "a"), newScripted(t, "b")
 	if _, err := a.tr.AppendEntriesPipeline("b", b.tr.LocalAddr()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
 		t.Fatalf("pipeline: %v", err)
 	}
@@ -348,7 +350,7 @@ func TestGuard6TransferOnlyInClose(t *testing.T) {
 // Guard 7: a leader's snapshot at 100 replaces a log up to 180 that differs from it.
 func TestGuard7InstallOverLongerLog(t *testing.T) {
 	h := newHarness(t, vfs.NewMem())
-	b := newPeer(t, "")
+	b := newScripted(t, "b")
 	conf := h.seed(string(b.tr.LocalAddr()), repeat(179, 1)...)
 	h.options.ElectionTimeout = time.Hour
 	addr := h.options.Listener.Addr().String()
@@ -391,7 +393,7 @@ func TestGuard7InstallOverLongerLog(t *testing.T) {
 // A snapshot that the log holds anyway needs no transfer and no restart.
 func TestInstallWhatTheLogHolds(t *testing.T) {
 	h := newHarness(t, vfs.NewMem())
-	b := newPeer(t, "")
+	b := newScripted(t, "b")
 	conf := h.seed(string(b.tr.LocalAddr()), repeat(179, 1)...)
 	h.options.ElectionTimeout = time.Hour
 	b.to = raft.ServerAddress(h.options.Listener.Addr().String())
@@ -407,7 +409,7 @@ func TestInstallWhatTheLogHolds(t *testing.T) {
 	waitFor(t, func() bool { return n.machine.Applied() == 180 })
 }
 
-func (p *peer) install(s snapshot) error {
+func (p *scripted) install(s snapshot) error {
 	record := s.encode()
 	var resp raft.InstallSnapshotResponse
 	err := p.tr.InstallSnapshot("a", p.to, &raft.InstallSnapshotRequest{

@@ -197,6 +197,9 @@ type fastCheckpoint core.LogIndex
 func (c fastCheckpoint) Write() error           { return nil }
 func (c fastCheckpoint) Applied() core.LogIndex { return core.LogIndex(c) }
 
+// testCluster is the cluster that all of a test's nodes belong to.
+const testCluster = "Y2x1c3RlcidzIHRlc3Rpbg"
+
 // harness opens nodes whose storage is one file system.
 type harness struct {
 	tb      testing.TB
@@ -225,7 +228,7 @@ func (h *harness) open() *Node {
 func (h *harness) tryOpen() (*Node, error) {
 	h.machine = openMachine(h.tb, h.fs, "index")
 	o := h.options
-	o.FS, o.Dir, o.Machine = h.fs, h.dir, h.machine
+	o.FS, o.Dir, o.Machine, o.ClusterID = h.fs, h.dir, h.machine, testCluster
 	if o.CommitLog.SegmentBytes == 0 {
 		o.CommitLog.SegmentBytes = 256 << 10
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"polylog/cluster/peer"
 	"polylog/core"
 	"polylog/core/commitlog"
 	"polylog/core/vfs"
@@ -30,6 +31,7 @@ type Node struct {
 	snapshots *snapshotStore
 	logs      *logStore
 	fsm       *fsm
+	network   *peer.Network
 	transport transport
 	raft      *raft.Raft
 
@@ -66,7 +68,7 @@ func Open(ctx context.Context, options Options) (*Node, error) {
 	}
 	home := o.Home
 	if home == nil {
-		if home, err = OpenHome(o.FS, o.Dir, o.NodeID); err != nil {
+		if home, err = OpenHomeIn(o.FS, o.Dir, o.NodeID, o.ClusterID); err != nil {
 			return nil, errors.Join(err, closeListener(o.Listener))
 		}
 	}
@@ -166,11 +168,15 @@ func (n *Node) start() error {
 	if err := n.seedTime(); err != nil {
 		return err
 	}
-	n.transport = newTransport(n.o.Listener, n.advertised(), newRaftLogger(n.o.Logger))
+	n.network = peer.New(peer.Options{
+		ClusterID: n.home.clusterID, NodeID: n.o.NodeID,
+		Listener: n.o.Listener, Advertise: n.advertised(), TLS: n.o.TLS, Logger: n.o.Logger,
+	})
+	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), newRaftLogger(n.o.Logger))
 	config := raftConfig(&n.o, n.o.NodeID, n.leadership.notify)
 	r, err := raft.NewRaft(config, n.fsm, n.logs, n.stable, n.snapshots, n.transport)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close())
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close(), n.network.Close())
 	}
 	n.raft = r
 	if f := n.o.CommitLog.Flush; f != commitlog.FlushSync {

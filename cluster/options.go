@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"polylog/cluster/peer"
 	"polylog/core"
 	"polylog/core/commitlog"
 	"polylog/core/vfs"
@@ -24,6 +25,8 @@ type Options struct {
 	Home *Home
 	// NodeID names the node for ever. Empty: the directory's own, "1" for a new one.
 	NodeID string
+	// ClusterID is the cluster that a new directory belongs to; empty: a new one.
+	ClusterID string
 	// Join says that a new node waits to be added to a cluster, instead of being
 	// one of its own.
 	Join bool
@@ -32,6 +35,7 @@ type Options struct {
 	// when empty.
 	Listener  net.Listener
 	Advertise string
+	TLS       *peer.TLS // of node-to-node connections; nil: none
 
 	Machine   StateMachine
 	CommitLog commitlog.Options // FS, Dir, Durable and Logger are set by Open

@@ -1,39 +1,100 @@
 package cluster
 
 import (
+	"context"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"polylog/cluster/peer"
 )
 
 // transport is raft's network transport without the heartbeat fast path (guard 1).
 // Heartbeats take the way through raft's main goroutine, like everything else, and
 // so may wait there for a disk write: the time-outs allow for that.
+//
+// It tells the stream layer which node a call is for, so that a connection never
+// reaches another one that has got its address: raft would take that node's answers
+// for those of the one it meant.
 type transport struct {
 	*raft.NetworkTransport
-	streams *streams
 }
 
 // SetHeartbeatHandler does nothing, on purpose.
 func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// Close closes every connection, in either direction, and the listener.
+// Close closes every connection, in either direction.
 func (t transport) Close() error {
 	t.CloseStreams()
 	return t.NetworkTransport.Close()
 }
 
+// maxAppendBytes bounds the entries of one AppendEntries call; a larger entry travels
+// alone. Raft bounds their number only.
+const maxAppendBytes = 4 << 20
+
+// AppendEntries implements raft.Transport. Raft goes on behind the last entry that is
+// left in args. A follower takes entries for committed up to the lower of what it is
+// told and of the end of its own log, which may lie behind what this call has compared
+// with the leader's: so it is told no more than that.
+func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	args.Entries = args.Entries[:fitting(args.Entries, maxAppendBytes)]
+	compared := args.PrevLogEntry
+	if k := len(args.Entries); k > 0 {
+		compared = args.Entries[k-1].Index
+	}
+	args.LeaderCommitIndex = min(args.LeaderCommitIndex, compared)
+	return t.NetworkTransport.AppendEntries(id, qualified(id, addr), args, resp)
+}
+
+// fitting is how many of the first entries have up to limit bytes, at least one.
+func fitting(entries []*raft.Log, limit int) int {
+	bytes := 0
+	for i, e := range entries {
+		if bytes += len(e.Data) + len(e.Extensions); bytes > limit && i > 0 {
+			return i
+		}
+	}
+	return len(entries)
+}
+
+// RequestVote implements raft.Transport.
+func (t transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return t.NetworkTransport.RequestVote(id, qualified(id, addr), args, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return t.NetworkTransport.RequestPreVote(id, qualified(id, addr), args, resp)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t transport) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return t.NetworkTransport.InstallSnapshot(id, qualified(id, addr), args, resp, data)
+}
+
+// TimeoutNow implements raft.Transport.
+func (t transport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return t.NetworkTransport.TimeoutNow(id, qualified(id, addr), args, resp)
+}
+
+// qualified puts the node's id before its address. Ids have no spaces.
+func qualified(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(string(id) + " " + string(addr))
+}
+
 const rpcTimeout = 10 * time.Second
 
-// newTransport serves raft on l; nil makes the transport of a node that nobody else
-// can reach. addr is what other nodes dial.
-func newTransport(l net.Listener, addr string, logger hclog.Logger) transport {
-	s := newStreams(l, addr)
-	return transport{streams: s, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:          s,
+// newTransport has raft speak through network. own is this node's id, addr what other
+// nodes dial.
+func newTransport(network *peer.Network, own, addr string, logger hclog.Logger) transport {
+	return transport{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:          &streamLayer{Listener: network.Raft(), network: network, own: own, addr: address(addr)},
 		MaxPool:         2,
 		MaxRPCsInFlight: 1, // guard 5: no pipelining
 		Timeout:         rpcTimeout,
@@ -41,19 +102,14 @@ func newTransport(l net.Listener, addr string, logger hclog.Logger) transport {
 	})}
 }
 
-// streams is raft's stream layer. It knows every connection that it accepted, so
-// that closing ends their goroutines, and leads a node's calls to itself through a
-// pipe, so that they need no network.
-type streams struct {
-	listener net.Listener // nil: unreachable for others
-	addr     address
-	accepted chan net.Conn
-	done     chan struct{}
-	wg       sync.WaitGroup
-
-	mu     sync.Mutex
-	conns  map[net.Conn]struct{} // guarded by mu
-	closed bool                  // guarded by mu
+// streamLayer is raft's stream layer. It leads a node's calls to itself through a pipe,
+// so that they need no network.
+type streamLayer struct {
+	*peer.Listener
+	network *peer.Network
+	own     string
+	addr    address
+	pipes   sync.WaitGroup
 }
 
 type address string
@@ -64,110 +120,25 @@ func (address) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a address) String() string { return string(a) }
 
-func newStreams(l net.Listener, addr string) *streams {
-	s := &streams{
-		listener: l,
-		addr:     address(addr),
-		accepted: make(chan net.Conn),
-		done:     make(chan struct{}),
-		conns:    map[net.Conn]struct{}{},
-	}
-	if l != nil {
-		s.wg.Go(s.acceptLoop)
-	}
-	return s
-}
-
-func (s *streams) acceptLoop() {
-	for {
-		conn, err := s.listener.Accept()
-		if err != nil {
-			select {
-			case <-s.done:
-				return
-			case <-time.After(50 * time.Millisecond): // out of file descriptors, say
-				continue
-			}
-		}
-		s.hand(conn)
-	}
-}
-
-// hand gives a connection to raft, which closes it when it is done with it.
-func (s *streams) hand(conn net.Conn) {
-	tracked := &trackedConn{Conn: conn, s: s}
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.conns[tracked] = struct{}{}
-	}
-	s.mu.Unlock()
-	if !closed {
-		select {
-		case s.accepted <- tracked:
-			return
-		case <-s.done:
-		}
-	}
-	_ = tracked.Close()
-}
-
-// Accept implements net.Listener.
-func (s *streams) Accept() (net.Conn, error) {
-	select {
-	case conn := <-s.accepted:
-		return conn, nil
-	case <-s.done:
-		return nil, net.ErrClosed
-	}
-}
-
 // Addr implements net.Listener.
-func (s *streams) Addr() net.Addr { return s.addr }
+func (s *streamLayer) Addr() net.Addr { return s.addr }
 
-// Dial implements raft.StreamLayer.
-func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	if string(to) == string(s.addr) {
+// Dial implements raft.StreamLayer, for a qualified address.
+func (s *streamLayer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	id, addr, _ := strings.Cut(string(to), " ")
+	if id == s.own {
 		near, far := net.Pipe()
-		s.wg.Go(func() { s.hand(far) })
+		s.pipes.Go(func() { s.Hand(far) })
 		return near, nil
 	}
-	return net.DialTimeout("tcp", string(to), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.network.Dial(ctx, addr, peer.Raft, id)
 }
 
 // Close ends the listener and every accepted connection.
-func (s *streams) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	conns := s.conns
-	s.conns = nil
-	s.mu.Unlock()
-	close(s.done)
-	var err error
-	if s.listener != nil {
-		err = s.listener.Close()
-	}
-	for conn := range conns {
-		_ = conn.Close()
-	}
-	s.wg.Wait()
+func (s *streamLayer) Close() error {
+	err := s.Listener.Close()
+	s.pipes.Wait()
 	return err
-}
-
-// trackedConn leaves the streams' set when it is closed.
-type trackedConn struct {
-	net.Conn
-	s *streams
-}
-
-// Close implements net.Conn.
-func (c *trackedConn) Close() error {
-	c.s.mu.Lock()
-	delete(c.s.conns, c)
-	c.s.mu.Unlock()
-	return c.Conn.Close()
 }

@@ -32,6 +32,15 @@ type Log interface {
 	// Trim allows the log to drop whole segments whose entries are all <= to.
 	Trim(to core.LogIndex)
 
+	// Handle has fn serve the streams that the cluster's nodes open for a service of
+	// this node; peer is the other's id. The stream ends with fn's return, and its
+	// error reaches the other side with its kind. Before that they are refused with
+	// an error of kind Unavailable.
+	Handle(service string, fn func(peer string, s core.Stream) error)
+	// OpenStream opens a stream for a service of a node, which may be this one. It
+	// ends with ctx, which is to be cancelled unless Recv has given an error.
+	OpenStream(ctx context.Context, nodeID, service string) (core.Stream, error)
+
 	Term() core.Term
 	Leader() (core.Member, bool)
 	IsLeader() bool

@@ -2,37 +2,35 @@ package routertest
 
 import (
 	"context"
-	"sync"
-	"time"
+	"slices"
 
 	"polylog/core"
 	"polylog/router/state"
 )
 
-// Log is a replicated log of one node that keeps its entries in memory and applies
-// each command at once. It is safe for concurrent use.
+// Log is one node's part of a replicated log in memory: each command is applied by
+// every node at once. It is safe for concurrent use.
 type Log struct {
-	clock func() time.Time
+	*cluster
+	id    string
 	state *state.State
-
-	mu      sync.Mutex // guards what follows and makes one applier of the callers
-	entries []core.Entry
-	term    core.Term
-	leader  bool
-	cold    bool
-	trimmed core.LogIndex
-	refuse  error
-	members []core.Member
+	next  core.LogIndex // guarded by mu, as is all below; the next entry to apply
+	held  bool
+	alone bool // cut off from the others
+	cold  bool
+	own   core.Member
+	serve map[string]func(string, core.Stream) error
 
 	done    chan func() // confirmations in log order
 	stopped chan struct{}
 }
 
-func newLog(st *state.State, clock func() time.Time) *Log {
+func (c *cluster) newLog(id string, st *state.State) *Log {
 	l := &Log{
-		clock: clock, state: st, term: 1, leader: true,
-		members: []core.Member{{ID: "1", Addr: "127.0.0.1:7420", Voter: true, Endpoints: map[string]string{}}},
-		done:    make(chan func(), 1024), stopped: make(chan struct{}),
+		cluster: c, id: id, state: st, next: 1,
+		own:   core.Member{ID: id, Addr: "127.0.0.1:7420", Voter: true, Endpoints: map[string]string{}},
+		serve: map[string]func(string, core.Stream) error{},
+		done:  make(chan func(), 1024), stopped: make(chan struct{}),
 	}
 	go func() {
 		defer close(l.stopped)
@@ -40,10 +38,25 @@ func newLog(st *state.State, clock func() time.Time) *Log {
 			fn()
 		}
 	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = append(c.nodes, l)
+	if c.leader == nil && len(c.nodes) == 1 {
+		c.leader = l
+	}
+	l.applyLocked()
 	return l
 }
 
 func (l *Log) close() {
+	l.mu.Lock()
+	l.nodes = slices.DeleteFunc(l.nodes, func(o *Log) bool { return o == l })
+	if l.leader == l {
+		l.leader = nil
+	}
+	l.endStreamsLocked(l)
+	l.mu.Unlock()
+	l.streams.Wait()
 	close(l.done)
 	<-l.stopped
 }
@@ -55,18 +68,51 @@ func (l *Log) SetTerm(t core.Term) {
 	l.term = t
 }
 
-// SetLeader says whether this node leads. When it does not, proposals are refused.
+// SetLeader says whether this node leads. When no node does, proposals are refused.
 func (l *Log) SetLeader(leads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leader = leads
+	switch {
+	case !leads && l.leader == l:
+		l.leader = nil
+	case leads && l.leader != l:
+		l.leader = l
+		if len(l.nodes) > 1 {
+			l.term++
+		}
+	}
+}
+
+// Hold keeps this node from applying what is committed, until Release.
+func (l *Log) Hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = true
+}
+
+// Release lets the node apply everything.
+func (l *Log) Release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = false
+	l.applyLocked()
+}
+
+// Cut separates the node from the others: its streams end, and what needs another node
+// fails with kind Unavailable. It goes on applying.
+func (l *Log) Cut(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.alone = cut; cut {
+		l.endStreamsLocked(l)
+	}
 }
 
 // SetEndpoint sets where the node's clients of a listener are sent to.
 func (l *Log) SetEndpoint(listener, addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.members[0].Endpoints[listener] = addr
+	l.own.Endpoints[listener] = addr
 }
 
 // SetCold makes reads come from the "disk", into the reader's buffer, where CRCs
@@ -148,28 +194,15 @@ func (l *Log) Propose(ctx context.Context, c core.Command) (core.Result, error) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.applyLocked(c)
+	return l.proposeLocked(l, c)
 }
 
 // ProposeAsync implements router.Log.
 func (l *Log) ProposeAsync(c core.Command, done func(core.Result, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	res, err := l.applyLocked(c)
+	res, err := l.proposeLocked(l, c)
 	l.done <- func() { done(res, err) }
-}
-
-func (l *Log) applyLocked(c core.Command) (core.Result, error) {
-	switch {
-	case l.refuse != nil:
-		return core.Result{}, l.refuse
-	case !l.leader:
-		return core.Result{}, core.E(core.NotLeader, "this node does not lead")
-	}
-	data := core.AppendEntryHeader(make([]byte, 0, core.EntryHeaderLen+c.EncodedLen()), l.clock().UnixMilli())
-	e := core.Entry{Index: core.LogIndex(len(l.entries) + 1), Term: l.term, Data: core.AppendCommand(data, &c)}
-	l.entries = append(l.entries, e)
-	return l.state.Apply([]core.Entry{e})[0][0], nil
 }
 
 // ReadAt implements router.Log.
@@ -203,7 +236,25 @@ func (l *Log) FirstAfterTerm(t core.Term) core.LogIndex {
 }
 
 // ReadIndex implements router.Log.
-func (l *Log) ReadIndex(context.Context) error { return nil }
+func (l *Log) ReadIndex(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.reachLocked(l); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.applied.Broadcast()
+	})
+	defer stop()
+	for last := core.LogIndex(len(l.entries)); l.next <= last; l.applied.Wait() {
+		if ctx.Err() != nil {
+			return core.E(core.Unavailable, "read not confirmed: %v", context.Cause(ctx))
+		}
+	}
+	return nil
+}
 
 // Trim implements router.Log. It only remembers.
 func (l *Log) Trim(to core.LogIndex) {
@@ -223,28 +274,32 @@ func (l *Log) Term() core.Term {
 func (l *Log) Leader() (core.Member, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.leader {
+	if l.leader == nil {
 		return core.Member{}, false
 	}
-	return l.members[0], true
+	return l.leader.own, true
 }
 
 // IsLeader implements router.Log.
 func (l *Log) IsLeader() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leader
+	return l.leader == l
 }
 
 // Members implements router.Log.
 func (l *Log) Members() []core.Member {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]core.Member(nil), l.members...)
+	var all []core.Member
+	for _, o := range l.nodes {
+		all = append(all, o.own)
+	}
+	return all
 }
 
 // ID implements router.Log.
-func (l *Log) ID() string { return "1" }
+func (l *Log) ID() string { return l.id }
 
 // ClusterID implements router.Log.
 func (l *Log) ClusterID() string { return "cm91dGVydGVzdGNsdXN0ZQ" }

@@ -38,10 +38,22 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Start is a router on an empty log. change, which may be nil, sees the options
-// first; Log and State are set. Loops do not run unless RetentionInterval is
-// positive. The test's end closes everything.
+// Start is a router on an empty log, whose one node is "1". change, which may be nil,
+// sees the options first; Log and State are set. Loops do not run unless
+// RetentionInterval is positive. The test's end closes everything.
 func Start(t testing.TB, change func(*router.Options)) (*router.Router, *Log) {
+	t.Helper()
+	return start(t, nil, "1", change)
+}
+
+// Join is the router of another node, id, on the log of the cluster that first belongs
+// to. It has applied everything when Join returns.
+func Join(t testing.TB, first *Log, id string, change func(*router.Options)) (*router.Router, *Log) {
+	t.Helper()
+	return start(t, first.cluster, id, change)
+}
+
+func start(t testing.TB, c *cluster, id string, change func(*router.Options)) (*router.Router, *Log) {
 	t.Helper()
 	store, err := index.Open(index.Options{FS: vfs.NewMem(), Dir: "index"})
 	if err != nil {
@@ -55,7 +67,10 @@ func Start(t testing.TB, change func(*router.Options)) (*router.Router, *Log) {
 	if change != nil {
 		change(&o)
 	}
-	log := newLog(st, o.Clock)
+	if c == nil {
+		c = newCluster(o.Clock)
+	}
+	log := c.newLog(id, st)
 	o.Log, o.State = log, st
 	r, err := router.New(o)
 	if err != nil {
