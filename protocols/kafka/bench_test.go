@@ -186,3 +186,28 @@ func BenchmarkInspect(b *testing.B) {
 func (nopConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092} }
 
 func (nopConn) Close() error { return nil }
+
+// BenchmarkWalk checks the structure of the records of a batch of 512 KiB.
+func BenchmarkWalk(b *testing.B) {
+	for _, size := range []int{100, 1 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			n := 512 << 10 / size
+			batch := batchOf(b, 0, core.Nobody, func(bb *core.BatchBuilder) {
+				for range n {
+					bb.Add(1000, nil, bytes.Repeat([]byte("v"), size))
+				}
+			})
+			h, _ := core.ParseBatchHeader(batch)
+			v := validator{topic: &router.Topic{}, now: 1000}
+			v.topic.Config.LogAppendTime = true
+			b.SetBytes(int64(len(batch)))
+			for b.Loop() {
+				w := v.walking(&h)
+				if err := w.walk(batch[core.BatchHeaderLen:]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/record")
+		})
+	}
+}

@@ -39,16 +39,13 @@ func (v *validator) walking(h *core.BatchHeader) walking {
 // walk checks payload, which is all records.
 func (w *walking) walk(payload []byte) error {
 	for i := range w.count {
-		n, at := varint(payload, 0)
-		if at > len(payload) || n < minRecord || n > int64(len(payload)-at) {
-			return w.malformed(i)
+		r, size := plainRecord(payload)
+		if size == 0 {
+			if r, size = sizedRecord(payload); size == 0 {
+				return w.malformed(i)
+			}
 		}
-		end := at + int(n)
-		r, ok := splitRecord(payload[at:end])
-		payload = payload[end:]
-		if !ok {
-			return w.malformed(i)
-		}
+		payload = payload[size:]
 		if err := w.record(i, &r); err != nil {
 			return err
 		}
@@ -102,6 +99,65 @@ type rawRecord struct {
 	age    int64 // ms after the batch's base time
 	delta  int64 // after the batch's base offset
 	hasKey bool
+}
+
+// plainRecord is sizedRecord for the records that nearly all producers send, at a
+// fraction of its time: without headers, each number in one or two bytes, and at least
+// plainAhead bytes in b. A size of 0 means that it is not one of these, right or wrong.
+func plainRecord(b []byte) (r rawRecord, size int) {
+	if len(b) < plainAhead {
+		return r, 0
+	}
+	length, n := shortVarint(b[0], b[1])
+	begin := n & 3 // the masks show the compiler that no index passes plainAhead
+	age, n1 := shortVarint(b[begin+1], b[begin+2])
+	at := begin + 1 + n1&3
+	delta, n2 := shortVarint(b[at], b[at+1])
+	at += n2 & 3
+	key, n3 := shortVarint(b[at], b[at+1])
+	at += n3&3 + max(key, 0)
+	if (n|n1|n2|n3)&4 != 0 || key < -1 || at > len(b)-2 {
+		return r, 0
+	}
+	value, n4 := shortVarint(b[at], b[at+1])
+	at += n4 + max(value, 0)
+	if n4 == 4 || value < -1 || at >= len(b) || b[at] != 0 || at+1 != begin+length {
+		return r, 0
+	}
+	return rawRecord{age: int64(age), delta: int64(delta), hasKey: key >= 0}, at + 1
+}
+
+// plainAhead is how much of b plainRecord reads without looking.
+const plainAhead = 16
+
+// shortVarint is the zigzag varint that begins with the bytes x and y, and its length; 4
+// when that is more than 2.
+func shortVarint(x, y byte) (v, n int) {
+	u := uint(x)
+	switch {
+	case x < 0x80:
+		n = 1
+	case y < 0x80:
+		u, n = u&0x7f|uint(y)<<7, 2
+	default:
+		return 0, 4
+	}
+	return int(u>>1) ^ -int(u&1), n
+}
+
+// sizedRecord is the record at the front of b and its size with its length; 0 when it is
+// malformed.
+func sizedRecord(b []byte) (rawRecord, int) {
+	n, at := varint(b, 0)
+	if at > len(b) || n < minRecord || n > int64(len(b)-at) {
+		return rawRecord{}, 0
+	}
+	end := at + int(n)
+	r, ok := splitRecord(b[at:end])
+	if !ok {
+		return r, 0
+	}
+	return r, end
 }
 
 // splitRecord checks the structure of a record, without its length, to the last byte.
