@@ -22,8 +22,9 @@ var mayImport = map[string][]string{
 	"core/vfs":              {},
 	"core/wire":             {},
 	"core/commitlog":        {"core", "core/vfs", "core/wire"},
+	"core/ackset":           {"core", "core/wire"},
 	"index":                 {"core", "core/vfs", "core/wire"},
-	"router/state":          {"core", "core/wire", "index"},
+	"router/state":          {"core", "core/ackset", "core/wire", "index"},
 	"cluster/peer":          {"core", "core/wire"},
 	"cluster":               {"core", "core/vfs", "core/wire", "core/commitlog", "cluster/peer"},
 	"router":                {"core", "core/wire", "index", "router/state"},
@@ -42,8 +43,9 @@ var mayImport = map[string][]string{
 
 // onlyIn says which modules of others have one importer.
 var onlyIn = map[string]string{
-	"github.com/hashicorp/raft": "cluster",
-	"google.golang.org/grpc":    "cluster/peer",
+	"github.com/hashicorp/raft":           "cluster",
+	"google.golang.org/grpc":              "cluster/peer",
+	"github.com/RoaringBitmap/roaring/v2": "core/ackset",
 }
 
 // notOurs says whether the table leaves the folder alone: tools, data, and modules of

@@ -47,7 +47,8 @@ func (tx *Tx) DropQueue(q core.QueueID) error {
 }
 
 // Append adds r at the end of q and returns it with the offset that it got. r.Count
-// must be at least 1 and r.Index not less than that of the run before.
+// must be at least 1 and r.Index not less than that of the run before, unless nobody asks
+// the queue for runs by log index.
 func (tx *Tx) Append(q core.QueueID, r core.Run) (core.Run, error) {
 	st, err := tx.stageLive(q)
 	if err != nil {

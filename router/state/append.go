@@ -34,8 +34,16 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 		return refused(core.Invalid, "append: magic %d, length %d of %d bytes, %d records up to delta %d",
 			h.Magic, h.TotalLen(), len(batch), h.Count, h.LastOffsetDelta)
 	}
+	named := false
 	if _, ok := s.all.queues.find(q); !ok {
-		return refused(core.NotFound, "no queue %d", q)
+		a, err := s.ackQueue(tx, q)
+		switch {
+		case err != nil:
+			return s.storeResult(err)
+		case a == nil:
+			return refused(core.NotFound, "no queue %d", q)
+		}
+		named = true
 	}
 	run := core.Run{
 		MaxTime: h.MaxTime,
@@ -46,8 +54,10 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 			Count: uint32(h.LastOffsetDelta) + 1,
 		},
 	}
-	if run.MaxTime < 0 {
-		// Without a timestamp of its own a batch ages from its arrival.
+	if run.MaxTime < 0 || named {
+		// Without a timestamp of its own a batch ages from its arrival, and in a named
+		// queue every one does: messages leave it singly, and times that fall along a
+		// queue would make the index look for the largest one again and again.
 		run.MaxTime = c.time
 	}
 	if h.HasProducer() {

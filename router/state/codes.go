@@ -22,6 +22,11 @@ const (
 	CodeAnnounce            core.Code = 14
 	CodeSetFeatureLevel     core.Code = 15
 	CodeForgetMember        core.Code = 16
+	CodeDeclareQueue        core.Code = 20
+	CodeDeleteQueue         core.Code = 21
+	CodeCreateAckGroup      core.Code = 22
+	CodeDeleteAckGroup      core.Code = 23
+	CodeSettle              core.Code = 24
 )
 
 // invalid is the result of a command whose body cannot be read.

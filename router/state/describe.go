@@ -48,6 +48,16 @@ func Describe(code core.Code, body []byte) string {
 		return describe("set feature level", body, decodeSetFeatureLevel)
 	case CodeForgetMember:
 		return describe("forget member", body, decodeForgetMember)
+	case CodeDeclareQueue:
+		return describe("declare queue", body, decodeDeclareQueue)
+	case CodeDeleteQueue:
+		return describe("delete queue", body, decodeDeleteQueue)
+	case CodeCreateAckGroup:
+		return describe("create group", body, decodeCreateAckGroup)
+	case CodeDeleteAckGroup:
+		return describe("delete group", body, decodeDeleteAckGroup)
+	case CodeSettle:
+		return describe("settle", body, decodeSettle)
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}

@@ -1,10 +1,12 @@
 package state
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 
 	"polylog/core"
+	"polylog/core/ackset"
 )
 
 // FuzzApply applies arbitrary bytes as an entry, to two replicas: it must not panic,
@@ -68,6 +70,11 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeAnnounce, (*Announce).Command)
 		again(t, b, decodeSetFeatureLevel, (*SetFeatureLevel).Command)
 		again(t, b, decodeForgetMember, (*ForgetMember).Command)
+		again(t, b, decodeDeclareQueue, (*DeclareQueue).Command)
+		again(t, b, decodeDeleteQueue, (*DeleteQueue).Command)
+		again(t, b, decodeCreateAckGroup, (*CreateAckGroup).Command)
+		again(t, b, decodeDeleteAckGroup, (*DeleteAckGroup).Command)
+		again(t, b, decodeSettle, (*Settle).Command)
 	})
 }
 
@@ -90,7 +97,14 @@ func FuzzValues(f *testing.F) {
 	f.Add((&Group{ProtocolType: "consumer"}).encode())
 	f.Add((&GroupOffset{Metadata: "m"}).encode())
 	f.Add((&Member{ID: "n1", Instance: "i", Endpoints: map[string]string{"kafka": "h:1"}}).encode())
+	queue := Queue{Name: core.TopicName("q"), Deaths: true}
+	f.Add(queue.encode())
+	acks := ackGroup{mark: 5, failed: map[core.Offset]failure{3: {1, 2}}}
+	acks.acks.Add(4, 5)
+	f.Add(acks.encode())
+	f.Add(encodeDeaths([]Death{{core.TopicName("q"), 3, DeathLimit, 5}}))
 	f.Fuzz(func(t *testing.T, v []byte) {
+		fuzzQueueValues(t, v)
 		if p, err := decodeProducer(v); err == nil {
 			if _, err := decodeProducer(p.encode()); err != nil {
 				t.Errorf("producer: %v", err)
@@ -140,10 +154,47 @@ func everyCommand(t testing.TB) []core.Command {
 	announce := Announce{Member{ID: "n1", Instance: "i", Addr: "h:1", Endpoints: map[string]string{"kafka": "h:2"}, MaxLevel: MaxLevel}}
 	level := SetFeatureLevel{Level: MaxLevel}
 	forget := ForgetMember{ID: "n1"}
-	return []core.Command{
+	return append([]core.Command{
 		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(),
+	}, everyQueueCommand(t)...)
+}
+
+// everyQueueCommand has one of each kind that is about named queues and acknowledgements.
+func everyQueueCommand(t testing.TB) []core.Command {
+	dead := DeclareQueue{Name: core.TopicName("dead")}
+	declare := DeclareQueue{Name: core.TopicName("q"), Config: QueueConfig{AckConfig: AckConfig{
+		DeliveryLimit: 1, DeadLetter: core.TopicName("dead"), SingleActive: true, Attributes: map[string]string{"k": "v"},
+	}}}
+	create := CreateAckGroup{Queue: 1, Group: "g", From: FromStart}
+	drop := DeleteAckGroup{Queue: 1, Group: "g"}
+	settle := Settle{Groups: []GroupSettle{
+		{Queue: 1, Group: "g", Mark: 10, Done: []ackset.Span{{First: 0, End: 1}}, Failed: []FailedDelivery{{1, true, 5}}, Rejected: []core.Offset{2}},
+		{Queue: 2, Group: "g", Mark: 1},
+	}}
+	remove := DeleteQueue{Queue: 4, IfEmpty: true}
+	return []core.Command{
+		dead.Command(), declare.Command(), AppendCommand(5, batch(t, 2, 7, core.Nobody)), create.Command(),
+		settle.Command(), drop.Command(), remove.Command(),
+	}
+}
+
+func fuzzQueueValues(t *testing.T, v []byte) {
+	if q, err := decodeQueue(1, v); err == nil {
+		if got, err := decodeQueue(1, q.encode()); err != nil || !reflect.DeepEqual(got, q) {
+			t.Errorf("queue: %v, %v", got, err)
+		}
+	}
+	if g, err := decodeAckGroup(v); err == nil {
+		if got, err := decodeAckGroup(g.encode()); err != nil || !bytes.Equal(got.encode(), g.encode()) {
+			t.Errorf("acks: %v, %v", got, err)
+		}
+	}
+	if ds, err := decodeDeaths(v); err == nil {
+		if got, err := decodeDeaths(encodeDeaths(ds)); err != nil || !reflect.DeepEqual(got, ds) {
+			t.Errorf("deaths: %v, %v", got, err)
+		}
 	}
 }

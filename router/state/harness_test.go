@@ -122,6 +122,7 @@ func (m *machine) dump() string {
 	for _, c := range sortedPairs(broker) {
 		fmt.Fprintf(&b, "broker %s\n", c)
 	}
+	m.dumpQueues(&b)
 	m.dumpMembers(&b)
 	m.dumpGroups(&b)
 	m.dumpProducers(&b)

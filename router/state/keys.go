@@ -18,21 +18,30 @@ import (
 //	m <id>                         a member: what the node said of itself
 //	o <len, group> <queue u64>     a committed offset
 //	p <queue u64> <producer u64>   a producer's last batches on a queue
+//	q <len, namespace> <name>      the id of a named queue
+//	q 0 <queue u64>                nothing: the queue has settled runs to remove
 //	r <queue u64> <group>          nothing: the group has an offset on the queue
 //	t <len, namespace> <name>      a topic
+//	u <queue u64>                  a named queue
+//	v <queue u64> <group>          what a group has settled of a queue
+//	w <queue u64> <offset u64>     the deaths of a message
 //
-// Every value begins with a version byte, but counters and r's empty ones.
+// Every value begins with a version byte, but counters and empty ones.
 const (
-	prefixBroker   = 'b'
-	prefixCounter  = 'c'
-	prefixDoomed   = 'd'
-	prefixLevel    = 'f'
-	prefixGroup    = 'g'
-	prefixMember   = 'm'
-	prefixOffset   = 'o'
-	prefixProducer = 'p'
-	prefixByQueue  = 'r'
-	prefixTopic    = 't'
+	prefixBroker    = 'b'
+	prefixCounter   = 'c'
+	prefixDoomed    = 'd'
+	prefixLevel     = 'f'
+	prefixGroup     = 'g'
+	prefixMember    = 'm'
+	prefixOffset    = 'o'
+	prefixProducer  = 'p'
+	prefixQueueName = 'q'
+	prefixByQueue   = 'r'
+	prefixTopic     = 't'
+	prefixQueue     = 'u'
+	prefixAcks      = 'v'
+	prefixDeath     = 'w'
 )
 
 // valueVersion is the first byte of every value.

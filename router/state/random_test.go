@@ -23,6 +23,9 @@ func randomCommand(t interface {
 		id = topic.ID
 		queue = topic.Queues[rnd.IntN(len(topic.Queues))]
 	}
+	if rnd.IntN(3) == 0 {
+		return randomQueueCommand(t, rnd, s)
+	}
 	switch n := rnd.IntN(100); {
 	case n < 55:
 		p := core.Nobody

@@ -252,8 +252,7 @@ func (s *script) groupCommand() (core.Command, func(core.Result) string) {
 			return fmt.Sprintf(" %d producers, %d offsets", producers, offsets)
 		}
 	}
-	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
-	return core.Command{}, nil
+	return s.queueCommand()
 }
 
 // first is the first word after the command.
@@ -306,9 +305,15 @@ func (s *script) number(v string) int64 {
 	return n
 }
 
-// queue is a partition's queue; 999 for one that does not exist. A number alone is the
-// queue itself.
+// queue is a partition's queue; 999 for one that does not exist. @name is a named queue, a
+// number alone the queue itself.
 func (s *script) queue(partition string) core.QueueID {
+	if name, ok := strings.CutPrefix(partition, "@"); ok {
+		if q, err := ReadQueue(s.store, core.TopicName(name)); err == nil && q != nil {
+			return q.ID
+		}
+		return 999
+	}
 	if n, err := strconv.Atoi(partition); err == nil {
 		return core.QueueID(n)
 	}

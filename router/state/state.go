@@ -42,6 +42,9 @@ type State struct {
 	members        map[string]Member // as of the last applied command; replaced, never changed
 	membersChanged bool              // view has an older one
 	level          int               // feature level as of the last applied command
+	settled        settledQueues
+	acks           map[core.QueueID]*ackQueue
+	dirtyAcks      []ackKey // groups of which the KV space has an older version
 	producers      map[producerKey]*producer
 	dirty          []producerKey  // producers of which the KV space has an older version
 	round          uint64         // counts checkpoints
@@ -57,7 +60,7 @@ type State struct {
 		level   atomic.Int32
 	}
 	generation atomic.Uint64 // of view.broker
-	toSweep    atomic.Int64  // doomed.count for readers
+	toSweep    atomic.Int64  // queues for readers that Sweep has work with
 }
 
 // cursor says where in the log Apply is.
@@ -74,6 +77,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 		all:       newTopicSet(),
 		broker:    map[string]string{},
 		members:   map[string]Member{},
+		acks:      map[core.QueueID]*ackQueue{},
 		producers: map[producerKey]*producer{},
 	}
 	if s.fatal == nil {
@@ -87,6 +91,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 		return nil, err
 	}
 	if err := s.loadDoomed(); err != nil {
+		return nil, err
+	}
+	if err := s.loadSettled(); err != nil {
 		return nil, err
 	}
 	if err := s.loadBroker(); err != nil {
@@ -130,6 +137,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	s.applying.Lock()
 	err := s.store.Update(func(tx *index.Tx) error {
 		for i := range entries {
+			s.limitAcks(tx)
 			out[i] = s.applyEntry(tx, entries[i])
 			if s.storeErr != nil {
 				return s.storeErr
@@ -215,6 +223,16 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.setFeatureLevel(tx, c, body)
 	case CodeForgetMember:
 		return s.forgetMember(tx, body)
+	case CodeDeclareQueue:
+		return s.declareQueue(tx, c, body)
+	case CodeDeleteQueue:
+		return s.deleteQueue(tx, body)
+	case CodeCreateAckGroup:
+		return s.createAckGroup(tx, body)
+	case CodeDeleteAckGroup:
+		return s.deleteAckGroup(tx, body)
+	case CodeSettle:
+		return s.settle(tx, c, body)
 	}
 	s.tooNew(c.index, "command code", int(code))
 	return refused(core.Unsupported, "unknown command code %d", code)
@@ -258,7 +276,7 @@ func (s *State) update(fn func(txn) error) error {
 
 // Freeze prepares a checkpoint of everything that was applied.
 func (s *State) Freeze() (core.Checkpoint, error) {
-	if err := s.update(s.flushProducers); err != nil {
+	if err := s.update(s.flush); err != nil {
 		return nil, err
 	}
 	cp, err := s.store.Freeze()
@@ -269,13 +287,20 @@ func (s *State) Freeze() (core.Checkpoint, error) {
 	defer s.applying.Unlock()
 	s.round++
 	s.forgetIdleProducers()
+	s.forgetIdleAcks()
 	return cp, nil
+}
+
+// flush writes to the KV space what is newer in memory.
+func (s *State) flush(tx txn) error {
+	s.flushAcks(tx)
+	return s.flushProducers(tx)
 }
 
 // Hash is a digest of the whole state, equal on all replicas that applied the
 // same entries. It belongs to the applier's goroutine.
 func (s *State) Hash() ([32]byte, error) {
-	if err := s.update(s.flushProducers); err != nil {
+	if err := s.update(s.flush); err != nil {
 		return [32]byte{}, err
 	}
 	return s.store.Hash()

@@ -9,13 +9,13 @@ import (
 	"polylog/core/wire"
 )
 
-// A deleted topic is gone at once: no command finds it or its queues any more. What
-// it leaves behind, which may take seconds to remove, is doomed. Its ranges of queues
+// A deleted topic or queue is gone at once: no command finds it any more. What it leaves
+// behind, which may take seconds to remove, is doomed. Its ranges of queues
 // are written down, and the leader proposes Sweep commands, each a bounded piece of
 // work, until nothing is left; whoever publishes meanwhile waits for one piece at most.
 
-// Sweep removes a piece of what deleted topics left behind: runs, producers, offsets
-// of groups. The proposer says how much, so that all replicas remove the same.
+// Sweep removes a piece of what deleted topics and queues left behind: runs, producers,
+// offsets and acknowledgements of groups; and then of what queues have that is settled. The proposer says how much, so that all replicas remove the same.
 type Sweep struct {
 	Work int // things to look at or remove, about
 }
@@ -41,7 +41,7 @@ func DecodeSwept(body []byte) (left int, err error) {
 	return left, r.Close()
 }
 
-// doomed are the queues of deleted topics. The KV space has the same; see keys.go.
+// doomed are deleted queues, with a topic or alone. The KV space has the same; see keys.go.
 type doomed struct {
 	ranges btree.Map[core.QueueID, queueRange] // by their end, which stays while first moves
 	count  int                                 // of queues
@@ -96,15 +96,18 @@ func (s *State) loadDoomed() error {
 		}
 		return bad == nil
 	})
-	s.toSweep.Store(int64(s.doomed.count))
 	if err != nil {
 		return err
 	}
 	return bad
 }
 
-// ToSweep is the number of queues of deleted topics that still hold something.
+// ToSweep is the number of queues that Sweep has work with.
 func (s *State) ToSweep() int { return int(s.toSweep.Load()) }
+
+func (s *State) publishSweep() { s.toSweep.Store(int64(s.leftToSweep())) }
+
+func (s *State) leftToSweep() int { return s.doomed.count + s.settled.ids.Len() }
 
 func (s *State) sweep(tx txn, body []byte) core.Result {
 	cmd, err := decodeSweep(body)
@@ -115,19 +118,24 @@ func (s *State) sweep(tx txn, body []byte) core.Result {
 		return refused(core.Invalid, "sweep: work of %d, want 1 to %d", cmd.Work, maxSweep)
 	}
 	// What is in memory alone differs between replicas: they must count the same.
-	if err := s.flushProducers(tx); err != nil {
+	if err := s.flush(tx); err != nil {
 		return s.storeResult(err)
 	}
 	for work := cmd.Work; work > 0; {
-		_, r, ok := s.doomed.ranges.Min()
-		if !ok {
+		if s.leftToSweep() == 0 {
 			break
 		}
-		if work, err = s.sweepPiece(tx, r, work); err != nil {
+		if _, r, ok := s.doomed.ranges.Min(); ok {
+			work, err = s.sweepPiece(tx, r, work)
+			work -= max(pieceWork-r.len(), 0)
+		} else {
+			work, err = s.sweepSettled(tx, work)
+		}
+		if err != nil {
 			return s.storeResult(err)
 		}
 	}
-	return core.Result{Body: wire.AppendUvarint(nil, uint64(s.doomed.count))}
+	return core.Result{Body: wire.AppendUvarint(nil, uint64(s.leftToSweep()))}
 }
 
 // sweptAtOnce is how many queues' keys are looked for at a time. Keys that are
@@ -135,11 +143,17 @@ func (s *State) sweep(tx txn, body []byte) core.Result {
 // must not begin at the same place again and again.
 const sweptAtOnce = 256
 
+// pieceWork is what a piece costs at least, in removed keys: looking for what belongs to
+// one queue takes as long as looking for what belongs to many.
+const pieceWork = 16
+
 // sweepPiece removes the first queues of a range, and first what belongs to them. It
 // returns the work that is left to do in this command.
 func (s *State) sweepPiece(tx txn, r queueRange, work int) (int, error) {
 	piece := queueRange{r.first, min(r.end, r.first+sweptAtOnce)}
-	for _, drop := range [...]func(txn, queueRange, int) (int, error){s.dropProducers, dropOffsets} {
+	for _, drop := range [...]func(txn, queueRange, int) (int, error){
+		s.dropProducers, dropOffsets, dropKeys(prefixAcks), dropKeys(prefixDeath),
+	} {
 		n, err := drop(tx, piece, work)
 		if work -= n; err != nil || work <= 0 {
 			return work, err
@@ -189,4 +203,17 @@ func dropOffsets(tx txn, qs queueRange, limit int) (int, error) {
 		deleteOffset(tx, string(k[9:]), core.QueueID(binary.BigEndian.Uint64(k[1:])))
 	}
 	return len(keys), err
+}
+
+// dropKeys forgets up to limit keys of the queues, where a queue's id follows the prefix.
+func dropKeys(prefix byte) func(txn, queueRange, int) (int, error) {
+	return func(tx txn, qs queueRange, limit int) (int, error) {
+		start := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(qs.first))
+		end := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(qs.end))
+		keys, err := scanKeys(tx, start, end, limit)
+		for _, k := range keys {
+			tx.Delete(k)
+		}
+		return len(keys), err
+	}
 }

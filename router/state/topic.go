@@ -88,7 +88,7 @@ func (s *State) changeTopic(tx txn, c topicChange) {
 
 // publish shows readers what the batch changed.
 func (s *State) publish() {
-	s.toSweep.Store(int64(s.doomed.count))
+	s.publishSweep()
 	s.view.level.Store(int32(s.level))
 	if len(s.changed) == 0 && !s.brokerChanged && !s.membersChanged {
 		return

@@ -143,6 +143,9 @@ func (s *State) deleteTopic(tx txn, body []byte) core.Result {
 		return core.Result{Err: refusal}
 	}
 	s.doom(tx, t.Queues)
+	for _, q := range t.Queues {
+		s.leaveAcks(tx, q)
+	}
 	s.queues = append(s.queues, t.Queues...)
 	s.changeTopic(tx, topicChange{t, nil})
 	return core.Result{}

@@ -1,0 +1,151 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"polylog/core"
+	"polylog/core/wire"
+	"polylog/index"
+)
+
+// Queue is a light queue with a name of its own: a queue of AMQP, of an MQTT filter, of
+// HTTP. A message leaves it when every group of the queue has settled it. Nothing of a
+// queue that is idle is kept in memory.
+type Queue struct {
+	Name    core.Name
+	ID      core.QueueID
+	Created int64 // ms
+	QueueConfig
+	// Deaths says that dead letters were put here: records may have a Death.
+	Deaths bool
+}
+
+// QueueConfig is what a queue's creator decides, for ever.
+type QueueConfig struct {
+	// GroupOnly says that the queue has no group of its own, named "", and keeps its
+	// messages for groups that are created.
+	GroupOnly bool
+	AckConfig // of the queue's own group
+}
+
+// AckConfig is what the creator of a group decides, for ever.
+type AckConfig struct {
+	// DeliveryLimit is how often a delivery may fail: with one more failure the message
+	// is dead. 0: as often as it likes.
+	DeliveryLimit int
+	// DeadLetter is the queue that takes dead messages; its Name is empty where there is
+	// none, and a message that is dead then is gone.
+	DeadLetter core.Name
+	// SingleActive gives messages to one consumer at a time.
+	SingleActive bool
+	// Attributes belong to the protocol that created it.
+	Attributes map[string]string
+}
+
+func (c *AckConfig) appendTo(dst []byte) []byte {
+	dst = wire.AppendUvarint(dst, uint64(c.DeliveryLimit))
+	dst = appendName(dst, c.DeadLetter)
+	dst = wire.AppendBool(dst, c.SingleActive)
+	return appendConfigs(dst, c.Attributes)
+}
+
+// maxDeliveryLimit keeps a limit in an int32, as protocols have it.
+const maxDeliveryLimit = 1<<31 - 1
+
+func readAckConfig(r *wire.Reader) AckConfig {
+	return AckConfig{
+		DeliveryLimit: int(min(r.Uvarint(), maxDeliveryLimit)),
+		DeadLetter:    readName(r),
+		SingleActive:  r.Bool(),
+		Attributes:    readConfigs(r),
+	}
+}
+
+// A queue's value: version byte, name, created varint, group-only byte, deaths byte,
+// ack configuration.
+func (q *Queue) encode() []byte {
+	b := appendName([]byte{valueVersion}, q.Name)
+	b = wire.AppendVarint(b, q.Created)
+	b = wire.AppendBool(b, q.GroupOnly)
+	b = wire.AppendBool(b, q.Deaths)
+	return q.appendTo(b)
+}
+
+func decodeQueue(id core.QueueID, v []byte) (*Queue, error) {
+	r := wire.NewReader(v)
+	if err := checkVersion(&r, "queue"); err != nil {
+		return nil, err
+	}
+	q := &Queue{Name: readName(&r), ID: id, Created: r.Varint()}
+	q.GroupOnly, q.Deaths = r.Bool(), r.Bool()
+	q.AckConfig = readAckConfig(&r)
+	if err := r.Close(); err != nil {
+		return nil, core.E(core.Corrupt, "queue %d: %v", id, err)
+	}
+	return q, nil
+}
+
+func queueNamePrefix(namespace string) []byte {
+	return wire.AppendString([]byte{prefixQueueName}, namespace)
+}
+
+func queueNameKey(n core.Name) []byte { return append(queueNamePrefix(n.Namespace), n.Name...) }
+
+func queueKey(q core.QueueID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixQueue}, uint64(q))
+}
+
+// ReadQueue finds a queue by name; nil when there is none.
+func ReadQueue(r index.Reader, n core.Name) (*Queue, error) {
+	v, ok, err := r.Get(queueNameKey(n))
+	if err != nil || !ok {
+		return nil, err
+	}
+	id, err := decodeQueueID(v)
+	if err != nil {
+		return nil, err
+	}
+	return ReadQueueByID(r, id)
+}
+
+// ReadQueueByID finds a queue by its id; nil when no named queue has it.
+func ReadQueueByID(r index.Reader, id core.QueueID) (*Queue, error) {
+	v, ok, err := r.Get(queueKey(id))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return decodeQueue(id, v)
+}
+
+// ReadQueueNames appends to dst up to limit names of queues of a namespace, in order,
+// from the one after from on.
+func ReadQueueNames(r index.Reader, namespace, from string, limit int, dst []string) ([]string, error) {
+	prefix := queueNamePrefix(namespace)
+	start := prefix
+	if from != "" {
+		start = append(append([]byte(nil), prefix...), from+"\x00"...)
+	}
+	limit += len(dst)
+	err := r.Scan(start, after(prefix), func(k, _ []byte) bool {
+		dst = append(dst, string(k[len(prefix):]))
+		return len(dst) < limit
+	})
+	return dst, err
+}
+
+// A name's value: version byte, queue u64.
+func encodeQueueID(id core.QueueID) []byte {
+	return wire.AppendUint64([]byte{valueVersion}, uint64(id))
+}
+
+func decodeQueueID(v []byte) (core.QueueID, error) {
+	r := wire.NewReader(v)
+	if err := checkVersion(&r, "queue name"); err != nil {
+		return 0, err
+	}
+	id := core.QueueID(r.Uint64())
+	if err := r.Close(); err != nil {
+		return 0, core.E(core.Corrupt, "queue name: %v", err)
+	}
+	return id, nil
+}

@@ -1,0 +1,235 @@
+package state
+
+import (
+	"polylog/core"
+	"polylog/core/wire"
+)
+
+// DeclareQueue creates a named queue unless one of that name exists, which is then left as
+// it is: whoever declares compares.
+type DeclareQueue struct {
+	Name   core.Name
+	Config QueueConfig
+}
+
+// Command encodes: name, group-only byte, ack configuration.
+func (c *DeclareQueue) Command() core.Command {
+	b := wire.AppendBool(appendName(nil, c.Name), c.Config.GroupOnly)
+	return core.Command{Code: CodeDeclareQueue, Head: c.Config.AckConfig.appendTo(b)}
+}
+
+func decodeDeclareQueue(body []byte) (c DeclareQueue, err error) {
+	r := wire.NewReader(body)
+	c.Name = readName(&r)
+	c.Config = QueueConfig{r.Bool(), readAckConfig(&r)}
+	return c, r.Close()
+}
+
+// DecodeDeclared reads the body of the result of DeclareQueue: the queue of that name, and
+// whether it is a new one. Created byte, queue uvarint.
+func DecodeDeclared(body []byte) (q core.QueueID, created bool, err error) {
+	r := wire.NewReader(body)
+	created = r.Bool()
+	q = core.QueueID(r.Uvarint())
+	return q, created, r.Close()
+}
+
+func (s *State) declareQueue(tx txn, c *cursor, body []byte) core.Result {
+	cmd, err := decodeDeclareQueue(body)
+	switch {
+	case err != nil:
+		return invalid("declare queue", err)
+	case cmd.Name.Name == "" || cmd.Name.Namespace == "":
+		return refused(core.Invalid, "declare queue: the name is empty")
+	}
+	declared := func(id core.QueueID, created bool) core.Result {
+		return core.Result{Body: wire.AppendUvarint(wire.AppendBool(nil, created), uint64(id))}
+	}
+	old, err := ReadQueue(tx, cmd.Name)
+	if err != nil {
+		return s.storeResult(err)
+	}
+	if old != nil {
+		return declared(old.ID, false)
+	}
+	id, err := s.take(tx, counterQueues, 1)
+	if err != nil {
+		return s.storeResult(err)
+	}
+	q := &Queue{Name: cmd.Name, ID: core.QueueID(id), Created: c.time, QueueConfig: cmd.Config}
+	tx.Set(queueNameKey(q.Name), encodeQueueID(q.ID))
+	tx.Set(queueKey(q.ID), q.encode())
+	return declared(q.ID, true)
+}
+
+// DeleteQueue deletes a named queue with its messages and groups; what it takes to remove
+// those is left to Sweep. The result's body says how many messages its own group had not
+// settled: uvarint.
+type DeleteQueue struct {
+	Queue   core.QueueID
+	IfEmpty bool // Conflict when that group, or any other, has not settled everything
+}
+
+// Command encodes: queue uvarint, if-empty byte.
+func (c *DeleteQueue) Command() core.Command {
+	return core.Command{Code: CodeDeleteQueue, Head: wire.AppendBool(wire.AppendUvarint(nil, uint64(c.Queue)), c.IfEmpty)}
+}
+
+func decodeDeleteQueue(body []byte) (c DeleteQueue, err error) {
+	r := wire.NewReader(body)
+	c.Queue, c.IfEmpty = core.QueueID(r.Uvarint()), r.Bool()
+	return c, r.Close()
+}
+
+// DecodeCount reads the body of a result that is one number.
+func DecodeCount(body []byte) (n int64, err error) {
+	r := wire.NewReader(body)
+	n = int64(r.Uvarint())
+	return n, r.Close()
+}
+
+func (s *State) deleteQueue(tx txn, body []byte) core.Result {
+	cmd, err := decodeDeleteQueue(body)
+	if err != nil {
+		return invalid("delete queue", err)
+	}
+	a, err := s.ackGroups(tx, cmd.Queue)
+	switch {
+	case err != nil:
+		return s.storeResult(err)
+	case a == nil || a.queue == nil:
+		return refused(core.NotFound, "no queue %d", cmd.Queue)
+	}
+	head, _, err := tx.Queue(cmd.Queue)
+	if err != nil {
+		return s.storeResult(err)
+	}
+	own := int64(0)
+	for name, g := range a.groups {
+		n := g.unsettled(head.Start, head.End)
+		if n > 0 && cmd.IfEmpty {
+			return refused(core.Conflict, "queue %s is not empty", a.queue.Name)
+		}
+		if name == "" {
+			own = n
+		}
+	}
+	tx.Delete(queueNameKey(a.queue.Name))
+	tx.Delete(queueKey(cmd.Queue))
+	s.leaveAcks(tx, cmd.Queue)
+	s.settled.remove(tx, cmd.Queue)
+	s.doom(tx, []core.QueueID{cmd.Queue})
+	s.touch(cmd.Queue)
+	return core.Result{Body: wire.AppendUvarint(nil, uint64(own))}
+}
+
+// Where a new group begins, beside offsets.
+const (
+	FromStart core.Offset = -2 // the queue's first message
+	FromEnd   core.Offset = -1 // the next message
+)
+
+// CreateAckGroup creates a group on a queue, which may be a partition of a topic, unless
+// it has one of that name. The result's body is a byte: 1 when it is new.
+type CreateAckGroup struct {
+	Queue  core.QueueID
+	Group  string
+	From   core.Offset
+	Config AckConfig
+}
+
+// maxAckGroups bounds the groups of one queue: all of them are in memory when one is in use.
+const maxAckGroups = 10_000
+
+// Command encodes: queue uvarint, group, from varint, ack configuration.
+func (c *CreateAckGroup) Command() core.Command {
+	b := wire.AppendString(wire.AppendUvarint(nil, uint64(c.Queue)), c.Group)
+	return core.Command{Code: CodeCreateAckGroup, Head: c.Config.appendTo(wire.AppendVarint(b, int64(c.From)))}
+}
+
+func decodeCreateAckGroup(body []byte) (c CreateAckGroup, err error) {
+	r := wire.NewReader(body)
+	c = CreateAckGroup{core.QueueID(r.Uvarint()), r.String(), core.Offset(r.Varint()), readAckConfig(&r)}
+	return c, r.Close()
+}
+
+func (s *State) createAckGroup(tx txn, body []byte) core.Result {
+	cmd, err := decodeCreateAckGroup(body)
+	switch {
+	case err != nil:
+		return invalid("create group", err)
+	case cmd.From < FromStart:
+		return refused(core.Invalid, "create group: offset %d", cmd.From)
+	case cmd.Group == "":
+		return refused(core.Invalid, "create group: the name is empty")
+	}
+	a, err := s.ackGroups(tx, cmd.Queue)
+	switch {
+	case err != nil:
+		return s.storeResult(err)
+	case a == nil:
+		return refused(core.NotFound, "no queue %d", cmd.Queue)
+	case a.groups[cmd.Group] != nil:
+		return core.Result{Body: []byte{0}}
+	case len(a.groups) >= maxAckGroups:
+		return refused(core.Limit, "queue %d has %d groups already", cmd.Queue, len(a.groups))
+	}
+	head, _, err := tx.Queue(cmd.Queue)
+	if err != nil {
+		return s.storeResult(err)
+	}
+	from := cmd.From
+	switch from {
+	case FromStart:
+		from = head.Start
+	case FromEnd:
+		from = head.End
+	}
+	g := &ackGroup{AckConfig: cmd.Config}
+	g.acks.Add(0, min(max(from, head.Start), head.End))
+	g.mark = g.acks.Floor()
+	a.groups[cmd.Group] = g
+	a.findFloor()
+	s.ackChanged(ackKey{cmd.Queue, cmd.Group}, g)
+	return core.Result{Body: []byte{1}}
+}
+
+// DeleteAckGroup deletes a group of a queue. What only it had not settled goes.
+type DeleteAckGroup struct {
+	Queue core.QueueID
+	Group string // not the queue's own
+}
+
+// Command encodes: queue uvarint, group.
+func (c *DeleteAckGroup) Command() core.Command {
+	return core.Command{Code: CodeDeleteAckGroup, Head: wire.AppendString(wire.AppendUvarint(nil, uint64(c.Queue)), c.Group)}
+}
+
+func decodeDeleteAckGroup(body []byte) (c DeleteAckGroup, err error) {
+	r := wire.NewReader(body)
+	c = DeleteAckGroup{core.QueueID(r.Uvarint()), r.String()}
+	return c, r.Close()
+}
+
+func (s *State) deleteAckGroup(tx txn, body []byte) core.Result {
+	cmd, err := decodeDeleteAckGroup(body)
+	if err != nil {
+		return invalid("delete group", err)
+	}
+	a, err := s.ackGroups(tx, cmd.Queue)
+	switch {
+	case err != nil:
+		return s.storeResult(err)
+	case a == nil || a.groups[cmd.Group] == nil || cmd.Group == "":
+		return core.Result{Err: noAckGroup(cmd.Queue, cmd.Group)}
+	}
+	delete(a.groups, cmd.Group)
+	a.findFloor()
+	tx.Delete(ackKey{cmd.Queue, cmd.Group}.key())
+	s.touch(cmd.Queue) // its consumers find it gone
+	budget := trimmedAtOnce
+	if err := s.trimSettled(tx, cmd.Queue, a, &budget); err != nil {
+		return s.storeResult(err)
+	}
+	return core.Result{}
+}

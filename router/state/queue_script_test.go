@@ -1,0 +1,229 @@
+package state
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"polylog/core"
+	"polylog/core/ackset"
+)
+
+// queueCommand has the commands about named queues and groups with acknowledgements:
+//
+//	declare NAME [limit=N] [dead=NAME] [group-only] [single]
+//	delete-queue @NAME [if-empty]
+//	ack-group QUEUE NAME [from=start|end|N] [limit=N] [dead=NAME]
+//	drop-ack-group QUEUE NAME
+//	settle                 lines: QUEUE GROUP mark=N done=A-B fail=O fail=O@MS! reject=O
+//
+// The queue's own group is written "-"; "!" says that a failure counts.
+func (s *script) queueCommand() (core.Command, func(core.Result) string) {
+	word := func(n int) string {
+		if n < len(s.d.CmdArgs) {
+			return s.d.CmdArgs[n].Key
+		}
+		return ""
+	}
+	switch s.d.Cmd {
+	case "declare":
+		c := DeclareQueue{Name: core.TopicName(s.first()), Config: QueueConfig{AckConfig: s.ackConfig()}}
+		_, c.Config.GroupOnly = s.option("group-only")
+		return c.Command(), func(r core.Result) string {
+			id, created, err := DecodeDeclared(r.Body)
+			s.must(err)
+			return fmt.Sprintf(" queue %d created=%v", id, created)
+		}
+	case "delete-queue":
+		c := DeleteQueue{Queue: s.queue(s.first())}
+		_, c.IfEmpty = s.option("if-empty")
+		return c.Command(), func(r core.Result) string {
+			n, err := DecodeCount(r.Body)
+			s.must(err)
+			return fmt.Sprintf(" with %d messages", n)
+		}
+	case "ack-group":
+		c := CreateAckGroup{Queue: s.queue(word(0)), Group: group(word(1)), From: FromStart, Config: s.ackConfig()}
+		switch v, ok := s.option("from"); {
+		case v == "end":
+			c.From = FromEnd
+		case ok && v != "start":
+			c.From = core.Offset(s.number(v))
+		}
+		return c.Command(), func(r core.Result) string { return fmt.Sprintf(" created=%v", r.Body[0] == 1) }
+	case "drop-ack-group":
+		c := DeleteAckGroup{Queue: s.queue(word(0)), Group: group(word(1))}
+		return c.Command(), nil
+	case "settle":
+		return s.settleCommand()
+	}
+	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
+	return core.Command{}, nil
+}
+
+func group(word string) string {
+	if word == "-" {
+		return ""
+	}
+	return word
+}
+
+func (s *script) ackConfig() (c AckConfig) {
+	if v, ok := s.option("limit"); ok {
+		c.DeliveryLimit = int(s.number(v))
+	}
+	if v, ok := s.option("dead"); ok {
+		c.DeadLetter = core.TopicName(v)
+	}
+	_, c.SingleActive = s.option("single")
+	return c
+}
+
+func (s *script) settleCommand() (core.Command, func(core.Result) string) {
+	var c Settle
+	for _, f := range s.lines() {
+		g := GroupSettle{Queue: s.queue(f[0]), Group: group(f[1])}
+		for _, part := range f[2:] {
+			what, v, _ := strings.Cut(part, "=")
+			switch what {
+			case "mark":
+				g.Mark = core.Offset(s.number(v))
+			case "done":
+				first, end, _ := strings.Cut(v, "-")
+				g.Done = append(g.Done, ackset.Span{First: core.Offset(s.number(first)), End: core.Offset(s.number(end))})
+			case "fail":
+				v, counted := strings.CutSuffix(v, "!")
+				o, due, ok := strings.Cut(v, "@")
+				fd := FailedDelivery{Offset: core.Offset(s.number(o)), Counted: counted}
+				if ok {
+					fd.Due = s.number(due)
+				}
+				g.Failed = append(g.Failed, fd)
+			case "reject":
+				g.Rejected = append(g.Rejected, core.Offset(s.number(v)))
+			default:
+				s.t.Fatalf("%s: settle %s", s.d.Pos, part)
+			}
+		}
+		c.Groups = append(c.Groups, g)
+	}
+	fates := [...]string{"again", "moved", "dropped", "settled before"}
+	return c.Command(), func(r core.Result) string {
+		out, err := DecodeSettled(r.Body)
+		s.must(err)
+		var b strings.Builder
+		for _, g := range out {
+			fmt.Fprintf(&b, "\n  %s, %d settled", g.Kind.Error(), g.Settled)
+			for _, f := range slices.Concat(g.Failed, g.Rejected) {
+				fmt.Fprintf(&b, ", %s", fates[f])
+			}
+		}
+		return b.String()
+	}
+}
+
+func (m *machine) dumpQueues(b *strings.Builder) {
+	names, err := ReadQueueNames(m.store, core.DefaultNamespace, "", 1000, nil)
+	m.must(err)
+	for _, name := range names {
+		q, err := ReadQueue(m.store, core.TopicName(name))
+		m.must(err)
+		h, _, err := m.store.Queue(q.ID)
+		m.must(err)
+		fmt.Fprintf(b, "queue %s is %d created=%d [%d, %d)", name, q.ID, q.Created, h.Start, h.End)
+		if h.Runs > 0 {
+			fmt.Fprintf(b, " in %d batches", h.Runs)
+		}
+		b.WriteByte('\n')
+		m.dumpAcks(b, q.ID)
+		for o := h.Start; o < h.End && q.Deaths; o++ {
+			ds, err := ReadDeaths(m.store, q.ID, o)
+			m.must(err)
+			for _, d := range ds {
+				fmt.Fprintf(b, "  %d died in %s at %d, reason %d, time %d\n", o, d.Queue, d.Offset, d.Reason, d.Time)
+			}
+		}
+	}
+	for _, t := range m.state.Topics() {
+		for _, q := range t.Queues {
+			m.dumpAcks(b, q)
+		}
+	}
+}
+
+func (m *machine) dumpAcks(b *strings.Builder, q core.QueueID) {
+	groups, err := m.state.AckGroups(q)
+	m.must(err)
+	for _, g := range groups {
+		a, err := m.state.Acks(q, g)
+		m.must(err)
+		fmt.Fprintf(b, "  group %q of %d: floor=%d mark=%d", g, q, a.Settled.Floor(), a.Mark)
+		for sp := range a.Settled.Spans() {
+			fmt.Fprintf(b, " settled=%d-%d", sp.First, sp.End)
+		}
+		for _, f := range a.Failed {
+			fmt.Fprintf(b, " failed=%d attempts=%d due=%d", f.Offset, f.Attempts, f.Due)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// randomQueueCommand is any command about a few named queues and their groups, and about
+// groups of partitions.
+func randomQueueCommand(t interface{ Fatal(...any) }, rnd *rand.Rand, s *State) core.Command {
+	names := [...]string{"q", "r", "s"}
+	name := core.TopicName(names[rnd.IntN(3)])
+	id := core.QueueID(1 + rnd.IntN(8))
+	if q, err := ReadQueue(s.store, name); err != nil {
+		t.Fatal(err)
+	} else if q != nil && rnd.IntN(5) > 0 {
+		id = q.ID
+	}
+	group := [...]string{"", "", "g", "h"}[rnd.IntN(4)]
+	config := AckConfig{DeliveryLimit: rnd.IntN(3), DeadLetter: core.TopicName(names[rnd.IntN(3)])}
+	if rnd.IntN(3) == 0 {
+		config.DeadLetter = core.Name{}
+	}
+	offset := func() core.Offset { return core.Offset(rnd.IntN(60)) }
+	switch n := rnd.IntN(100); {
+	case n < 8:
+		c := DeclareQueue{Name: name, Config: QueueConfig{rnd.IntN(4) == 0, config}}
+		return c.Command()
+	case n < 10:
+		c := DeleteQueue{Queue: id, IfEmpty: n == 8}
+		return c.Command()
+	case n < 14:
+		c := CreateAckGroup{Queue: id, Group: "g", From: offset() - 2, Config: config}
+		return c.Command()
+	case n < 16:
+		c := DeleteAckGroup{Queue: id, Group: "g"}
+		return c.Command()
+	case n < 55:
+		var bb core.BatchBuilder
+		for range 1 + rnd.IntN(5) {
+			bb.Add(int64(rnd.IntN(10_000)), nil, nil)
+		}
+		b, err := bb.Build(nil, core.BatchOptions{Producer: core.Nobody})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return AppendCommand(id, b)
+	}
+	c := Settle{Groups: make([]GroupSettle, 1+rnd.IntN(2))}
+	for i := range c.Groups {
+		g := GroupSettle{Queue: id, Group: group, Mark: offset()}
+		for range rnd.IntN(4) {
+			o := offset()
+			g.Done = append(g.Done, ackset.Span{First: o, End: o + core.Offset(rnd.IntN(5))})
+		}
+		for range rnd.IntN(3) {
+			g.Failed = append(g.Failed, FailedDelivery{offset(), rnd.IntN(2) == 0, int64(rnd.IntN(2))})
+		}
+		if rnd.IntN(3) == 0 {
+			g.Rejected = append(g.Rejected, offset())
+		}
+		c.Groups[i] = g
+	}
+	return c.Command()
+}
