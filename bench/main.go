@@ -216,7 +216,7 @@ func (b *bench) contend(ctx context.Context, c contender) (err error) {
 		}
 	}
 	if b.want("official") {
-		return b.official(limit, c, s)
+		return b.official(limit, c, s, dir)
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (b *bench) replay(ctx context.Context, c contender, s *harness.Broker) erro
 	})
 }
 
-func (b *bench) official(ctx context.Context, c contender, s *harness.Broker) error {
+func (b *bench) official(ctx context.Context, c contender, s *harness.Broker, dir string) error {
 	if err := createTopic(ctx, s.Addr, "official", partitions); err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (b *bench) official(ctx context.Context, c contender, s *harness.Broker) er
 	if err := b.measure(rowConsume, c, s, consume); err != nil {
 		return err
 	}
-	if err := forget(); err != nil {
+	if err := forget(dir); err != nil {
 		return err
 	}
 	return b.measure(rowConsumeDisk, c, s, consume)

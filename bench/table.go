@@ -223,8 +223,8 @@ var method = fmt.Sprintf(`
   flight on each, to %d partitions, acks=all. It costs next to nothing, which official clients do not: they need more CPU
   than either broker.
 - catch-up fetch: one connection a partition reads everything from offset 0 and throws it away. The data are in the page cache.
-- official: Kafka's ProducerPerformance and ConsumerPerformance, 1 KiB records, %d partitions, acks=all. "disk" is after the page
-  cache was dropped.
+- official: Kafka's ProducerPerformance and ConsumerPerformance, 1 KiB records, %d partitions, acks=all. "disk" is after the
+  broker's files were synced and dropped from the page cache; the ballast and the programs stay in it.
 - The limits: a process that only copies socket → preallocated file (fdatasync for whatever has come together, then the
   answers), with the same pieces in flight; and one that only copies file → socket.
 - CPU is the server process's user and system time from /proc over the run, divided by its records. RSS is after the run.
