@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"cluster/peer":          {"core", "core/wire"},
 	"cluster":               {"core", "core/vfs", "core/wire", "core/commitlog", "cluster/peer"},
 	"router":                {"core", "core/wire", "index", "router/state"},
+	"router/admin":          {"core", "router", "router/state"},
 	"router/routertest":     {"core", "core/vfs", "core/wire", "index", "router", "router/state"},
 	"protocols/kafka":       {"core", "core/wire", "router", "protocols/kafka/group"},
 	"protocols/kafka/group": {"core"},
@@ -36,7 +37,7 @@ var mayImport = map[string][]string{
 	"protocols/http":        {"core", "core/wire", "router"},
 	"cmd/polylog/config":    {"router"},
 	"cmd/polylog": {
-		"core", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state",
+		"core", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
 		"protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "cmd/polylog/config",
 	},
 }

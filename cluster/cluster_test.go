@@ -370,7 +370,7 @@ func TestReadIndexWithNonvoter(t *testing.T) {
 	if l.raft.LastIndex() != before {
 		t.Fatal("a barrier without need")
 	}
-	must(t, l.RemoveServer(t.Context(), "2"))
+	must(t, l.RemoveMember(t.Context(), "2"))
 	waitFor(t, l.alone.Load)
 	c := l.raft.ReloadableConfig()
 	if c.ElectionTimeout != l.o.ElectionTimeout || raftConfig(&l.o, "1", nil).LeaderLeaseTimeout != l.o.ElectionTimeout/2 {

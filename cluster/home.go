@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"polylog/core"
+	"polylog/core/commitlog"
 	"polylog/core/vfs"
 )
 
@@ -143,6 +144,16 @@ func (h *Home) identify(nodeID string) error {
 
 // IsNew reports whether the directory belongs to no node yet.
 func (h *Home) IsNew() bool { return h.clusterID == "" }
+
+// IsEmpty reports whether nothing was ever written but, perhaps, whose the directory is.
+func (h *Home) IsEmpty() (bool, error) {
+	snapshots, err := openSnapshots(h.fs, h.fs.PathJoin(h.dir, raftName))
+	if err != nil {
+		return false, err
+	}
+	head, err := commitlog.Head(h.fs, h.fs.PathJoin(h.dir, logName))
+	return head == 0 && snapshots.latest.Load() == nil, err
+}
 
 // Found makes a new directory that of a cluster's first node. An empty clusterID stands
 // for a new cluster.

@@ -70,8 +70,39 @@ func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 	})
 }
 
-// RemoveServer removes a node.
-func (n *Node) RemoveServer(ctx context.Context, id string) error {
+// AddMember adds a node that gets the log and has no vote, which it is given when it has
+// caught up (promote.go). Where the node is a member already its address is changed.
+func (n *Node) AddMember(ctx context.Context, id, addr string) error {
+	for _, s := range n.servers() {
+		if string(s.ID) == id && s.Suffrage == raft.Voter {
+			return n.AddVoter(ctx, id, addr)
+		}
+	}
+	return n.AddNonvoter(ctx, id, addr)
+}
+
+// IsVoter reports whether the newest configuration that this node knows gives it a vote.
+func (n *Node) IsVoter() bool {
+	for _, s := range n.servers() {
+		if string(s.ID) == n.o.NodeID {
+			return s.Suffrage == raft.Voter
+		}
+	}
+	return false
+}
+
+// IsMember reports whether the newest configuration that this node knows has it.
+func (n *Node) IsMember() bool {
+	for _, s := range n.servers() {
+		if string(s.ID) == n.o.NodeID {
+			return true
+		}
+	}
+	return false
+}
+
+// RemoveMember takes a node out, with its vote.
+func (n *Node) RemoveMember(ctx context.Context, id string) error {
 	return n.change(ctx, func(timeout time.Duration) raft.IndexFuture {
 		return n.raft.RemoveServer(raft.ServerID(id), 0, timeout)
 	})

@@ -187,6 +187,8 @@ func (n *Node) start() error {
 	n.loops.Go(n.watchLeadership)
 	n.loops.Go(n.readLoop)
 	n.loops.Go(n.checkpointLoop)
+	n.network.Handle(progressService, n.tellProgress)
+	n.loops.Go(n.promoteLoop)
 	n.loops.Go(func() { n.watch.run(n.o.StallLimit, n.failure.fail, n.stop) })
 	n.loops.Go(n.proposer.batchLoop)
 	n.loops.Go(n.proposer.completeLoop)

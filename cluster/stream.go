@@ -15,6 +15,17 @@ func (n *Node) Handle(service string, fn func(peer string, s core.Stream) error)
 	n.network.Handle(service, fn)
 }
 
+// HandleAny is Handle for a service that nodes of no cluster, and command lines, may use,
+// too.
+func (n *Node) HandleAny(service string, fn func(peer string, s core.Stream) error) {
+	n.network.HandleAny(service, fn)
+}
+
+// OpenStreamTo is OpenStream for a node that need not be a member, at addr.
+func (n *Node) OpenStreamTo(ctx context.Context, nodeID, addr, service string) (core.Stream, error) {
+	return n.network.Open(ctx, nodeID, addr, service)
+}
+
 // OpenStream opens a stream for a service of a node, which may be this one. It ends
 // with ctx, which must be cancelled in the end unless Recv has given an error. The error
 // is of kind NotFound where no member has that id, and Unavailable where the node cannot

@@ -32,11 +32,3 @@ type Checkpoint interface {
 	// Applied is the index of the last entry that the state contains.
 	Applied() LogIndex
 }
-
-// Member is a node of the cluster.
-type Member struct {
-	ID        string
-	Addr      string // node-to-node address, host:port
-	Voter     bool
-	Endpoints map[string]string // listener name (kafka, amqp, …) to advertised host:port
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"polylog/core"
+	"polylog/router/state"
 )
 
 // ClusterInfo is who is who right now, as far as this node knows.
@@ -45,6 +46,12 @@ func (r *Router) IsLeader() bool { return r.log.IsLeader() }
 
 // Term is the current term, which Kafka calls the leader epoch.
 func (r *Router) Term() core.Term { return r.log.Term() }
+
+// Registry is what the members announced of themselves, by id, not to be changed.
+func (r *Router) Registry() map[string]state.Member { return r.state.Members() }
+
+// FeatureLevel is what every member of the cluster understands.
+func (r *Router) FeatureLevel() int { return r.state.Level() }
 
 // Sync returns once this node has applied everything that was committed when it
 // was called: what is read afterwards is at least that new.

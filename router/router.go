@@ -40,6 +40,12 @@ type Log interface {
 	// OpenStream opens a stream for a service of a node, which may be this one. It
 	// ends with ctx, which is to be cancelled unless Recv has given an error.
 	OpenStream(ctx context.Context, nodeID, service string) (core.Stream, error)
+	// AddMember has a node take part: without a vote first, with one when it has
+	// caught up. Where it takes part already its address is changed. Only the leader
+	// can; it returns when the change is committed.
+	AddMember(ctx context.Context, id, addr string) error
+	// RemoveMember takes a node out, with its vote. Only the leader can.
+	RemoveMember(ctx context.Context, id string) error
 
 	Term() core.Term
 	Leader() (core.Member, bool)
@@ -86,6 +92,10 @@ type Router struct {
 
 	pids pidBlock
 
+	// membership orders what changes raft's members and the registry together.
+	membership sync.Mutex
+	self       announcement
+
 	creating  atomic.Int64  // partitions that are proposed just now
 	sweepable chan struct{} // wakes sweepLoop
 
@@ -126,6 +136,7 @@ func New(o Options) (*Router, error) {
 		r.static[k] = v
 	}
 	r.watch.init()
+	r.self.init()
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
 		return nil, err
@@ -137,7 +148,9 @@ func New(o Options) (*Router, error) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
+	r.loops.Go(func() { r.announceLoop(ctx) })
 	if o.RetentionInterval >= 0 {
+		r.loops.Go(func() { r.membershipLoop(ctx) })
 		r.loops.Go(func() { r.retentionLoop(ctx, o.RetentionInterval) })
 		r.loops.Go(func() { r.sweepLoop(ctx) })
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"polylog/cluster"
+	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
 	"polylog/core/vfs"
 	"polylog/router"
+	"polylog/router/admin"
 	"polylog/router/state"
 )
 
@@ -33,11 +35,16 @@ type broker struct {
 	endpoints []endpoint  // set by start, fixed afterwards
 	fatal     func(error) // ends the process: storage failed; see cluster.Options.Fatal
 	failed    chan error  // gets the reason why a running broker must stop
+	asked     chan string // gets who asked it to stop
 
-	home   *cluster.Home
-	short  bool // the disk was full at the start
-	state  *state.State
-	router *router.Router
+	home         *cluster.Home
+	short        bool // the disk was full at the start
+	fresh        bool // the data directory has no log yet
+	nodeListener net.Listener
+	tls          *peer.TLS // of node-to-node connections; nil: none
+	state        *state.State
+	router       *router.Router
+	admin        *admin.Server
 
 	phase atomic.Pointer[string]       // what it waits for; empty when it is ready
 	node  atomic.Pointer[cluster.Node] // nil until it has started
@@ -48,7 +55,7 @@ type broker struct {
 
 // newBroker makes a broker that start brings up. fatal ends the process.
 func newBroker(c *config.Config, log *slog.Logger, fatal func(error)) *broker {
-	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), fatal: fatal, failed: make(chan error, 1)}
+	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), fatal: fatal, failed: make(chan error, 1), asked: make(chan string, 1)}
 	b.enter("not started")
 	return b
 }
@@ -63,11 +70,19 @@ func (b *broker) start(ctx context.Context) error {
 		{"locking the data directory", b.lock},
 		{"binding the HTTP listener", b.serveHTTP},
 		{"trying the Kafka listener", b.probe},
+		{"binding the node-to-node listener", b.bindNode},
+		{"asking to join the cluster", b.settle},
+		{"reserving disk space", b.reserve},
 		{"opening the index", b.openIndex},
 		{"reading the log", b.openNode},
-		{"waiting for a leader", b.awaitLeader},
 		{"starting the router", b.openRouter},
+		{"answering other nodes", b.serveAdmin},
+		{"joining the cluster", b.join},
+		{"asking the other members", b.checkIn},
+		{"waiting for a leader", b.awaitLeader},
+		{"making room on the disk", b.makeRoom},
 		{"binding the Kafka listener", b.serveKafka},
+		{"announcing this node", b.announce},
 	} {
 		b.enter(step.phase)
 		if err := step.do(ctx); err != nil {
@@ -111,10 +126,23 @@ func (b *broker) notReady() []string {
 	if phase := *b.phase.Load(); phase != "" {
 		return []string{phase}
 	}
-	if _, ok := b.node.Load().Leader(); !ok {
-		return []string{"no leader is known"}
+	var reasons []string
+	n := b.node.Load()
+	if _, ok := n.Leader(); !ok {
+		reasons = append(reasons, "no leader is known")
 	}
-	return nil
+	if !n.IsVoter() {
+		reasons = append(reasons, "it has no vote yet: it is catching up with the cluster")
+	}
+	return reasons
+}
+
+// askToStop stops the broker in good order because somebody asked for it.
+func (b *broker) askToStop(why string) {
+	select {
+	case b.asked <- why:
+	default: // it is asked already
+	}
 }
 
 // fail stops the broker for a reason that it cannot get over.

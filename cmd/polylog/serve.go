@@ -43,6 +43,8 @@ func serve(ctx context.Context, c *config.Config, p *process) error {
 		select {
 		case <-ctx.Done():
 			log.Info("stopping", "timeout", c.ShutdownTimeout)
+		case why := <-b.asked:
+			log.Info("stopping", "why", why, "timeout", c.ShutdownTimeout)
 		case err = <-b.failed:
 		}
 	}

@@ -23,19 +23,24 @@ import (
 // The steps of broker.start, in its order. Each has close undo what it did.
 
 func (b *broker) lock(context.Context) error {
-	home, err := cluster.OpenHome(b.fs, b.config.DataDir, b.config.NodeID)
+	home, err := cluster.LockHome(b.fs, b.config.DataDir, b.config.NodeID)
 	if err != nil {
 		return err
 	}
 	b.home = home
 	b.laterClose(home.Close)
-	if b.short, err = home.MakeRoom(); err != nil {
+	return b.metrics.Register(diskFree(b.fs, b.config.DataDir))
+}
+
+// reserve gives the reserve up on a full disk, or makes it.
+func (b *broker) reserve(context.Context) (err error) {
+	if b.short, err = b.home.MakeRoom(); err != nil {
 		b.log.Warn("no space is reserved for a full disk", "err", err)
 	}
 	if b.short {
 		b.log.Warn("the disk is full: the reserve is given up, so that what has expired can be removed")
 	}
-	return b.metrics.Register(diskFree(b.fs, b.config.DataDir))
+	return nil
 }
 
 // probe finds out early what would otherwise fail after the broker has led: an address
@@ -51,6 +56,22 @@ func (b *broker) probe(ctx context.Context) error {
 		return err
 	}
 	return ln.Close()
+}
+
+// bindNode binds the node-to-node listener; it is served once the node is open.
+func (b *broker) bindNode(ctx context.Context) error {
+	ln, err := b.listen(ctx, "node", b.config.NodeListen)
+	if ln == nil {
+		return err
+	}
+	b.nodeListener = ln
+	b.laterClose(func() error {
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
 }
 
 func (b *broker) serveHTTP(ctx context.Context) error {
@@ -89,12 +110,8 @@ func (b *broker) openNode(ctx context.Context) error {
 	if flush != commitlog.FlushSync {
 		b.log.Warn("writes are acknowledged before they are on the disk: a power cut can lose some", "flush", b.config.Flush)
 	}
-	ln, err := b.listen(ctx, "node", b.config.NodeListen)
-	if err != nil {
-		return err
-	}
 	node, err := cluster.Open(ctx, cluster.Options{
-		FS: b.fs, Home: b.home, Listener: ln, Machine: b.state, Logger: b.log, Fatal: b.fatal,
+		FS: b.fs, Home: b.home, Listener: b.nodeListener, Advertise: b.config.NodeAdvertise, TLS: b.tls, Machine: b.state, Logger: b.log, Fatal: b.fatal,
 		CommitLog: commitlog.Options{
 			SegmentBytes: int64(b.config.SegmentSize), Flush: flush,
 			FlushInterval: b.config.FlushInterval, CacheBytes: int64(b.config.LogCache),
@@ -110,7 +127,7 @@ func (b *broker) openNode(ctx context.Context) error {
 
 func (b *broker) awaitLeader(ctx context.Context) error { return b.node.Load().Ready(ctx) }
 
-func (b *broker) openRouter(ctx context.Context) error {
+func (b *broker) openRouter(context.Context) error {
 	r, err := router.New(router.Options{
 		Log: b.node.Load(), State: b.state, Logger: b.log, Registerer: b.metrics, Defaults: b.config.BrokerConfig,
 	})
@@ -119,8 +136,14 @@ func (b *broker) openRouter(ctx context.Context) error {
 	}
 	b.router = r
 	b.laterClose(func() error { r.Close(); return nil })
-	if b.short && b.node.Load().IsLeader() { // before clients fill what room there is
-		return r.EnforceRetention(ctx)
+	return nil
+}
+
+// makeRoom drops what has expired where the disk was full, before clients fill what room
+// there is.
+func (b *broker) makeRoom(ctx context.Context) error {
+	if b.short && b.node.Load().IsLeader() {
+		return b.router.EnforceRetention(ctx)
 	}
 	return nil
 }

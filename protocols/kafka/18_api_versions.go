@@ -5,6 +5,8 @@ import (
 	"regexp"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/core"
 )
 
 // The feature that says that consumer groups of KIP-848 are served.
@@ -63,5 +65,5 @@ func (a *api) range18() kmsg.ApiVersionsResponseApiKey {
 // isUs reports whether the client meant to reach this node, as far as it says (KIP-1242).
 func (c *call) isUs(req *kmsg.ApiVersionsRequest) bool {
 	info := c.srv.router.Cluster()
-	return (req.ClusterID == nil || *req.ClusterID == info.ClusterID) && (req.NodeID < 0 || req.NodeID == nodeID(info.NodeID))
+	return (req.ClusterID == nil || *req.ClusterID == info.ClusterID) && (req.NodeID < 0 || req.NodeID == core.BrokerID(info.NodeID))
 }

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"hash/fnv"
 	"net"
 	"strconv"
 
@@ -19,17 +18,6 @@ type node struct {
 	rack *string
 }
 
-// nodeID is the broker id of a member: its name where that is a number, else a hash
-// of it, so that every node calls it the same.
-func nodeID(member string) int32 {
-	if n, err := strconv.ParseInt(member, 10, 32); err == nil && n >= 0 {
-		return int32(n)
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(member))
-	return int32(h.Sum32() & 0x7fffffff)
-}
-
 // cluster is one consistent look at who is who.
 type cluster struct {
 	id     string
@@ -45,7 +33,7 @@ type cluster struct {
 // without leader, but retry on one that answers NOT_LEADER_OR_FOLLOWER.
 func (s *session) cluster() cluster {
 	info := s.srv.router.Cluster()
-	c := cluster{id: info.ClusterID, self: nodeID(info.NodeID), epoch: int32(info.Term)}
+	c := cluster{id: info.ClusterID, self: core.BrokerID(info.NodeID), epoch: int32(info.Term)}
 	c.leader = c.self
 	for _, m := range info.Members {
 		n, ok := s.node(m, info.NodeID)
@@ -94,7 +82,7 @@ func (s *session) node(m core.Member, self string) (node, bool) {
 	if err != nil {
 		return node{}, false
 	}
-	n := node{id: nodeID(m.ID), host: host, port: int32(p)}
+	n := node{id: core.BrokerID(m.ID), host: host, port: int32(p)}
 	if rack := m.Endpoints["rack"]; rack != "" {
 		n.rack = &rack
 	} else if m.ID == self && s.srv.opts.Rack != "" {

@@ -22,6 +22,7 @@ type cluster struct {
 	nodes   []*Log
 	leader  *Log // nil: nobody leads
 	open    map[*conversation]struct{}
+	absent  map[string]core.Member // members that nobody runs
 }
 
 // conversation is an open stream.
@@ -31,7 +32,7 @@ type conversation struct {
 }
 
 func newCluster(clock func() time.Time) *cluster {
-	c := &cluster{clock: clock, term: 1, open: map[*conversation]struct{}{}}
+	c := &cluster{clock: clock, term: 1, open: map[*conversation]struct{}{}, absent: map[string]core.Member{}}
 	c.applied = sync.NewCond(&c.mu)
 	return c
 }

@@ -2,6 +2,7 @@ package routertest
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"polylog/core"
@@ -263,6 +264,34 @@ func (l *Log) Trim(to core.LogIndex) {
 	l.trimmed = max(l.trimmed, to)
 }
 
+// AddMember implements router.Log: a node that nobody runs, with a vote at once.
+func (l *Log) AddMember(_ context.Context, id, addr string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader != l {
+		return core.E(core.NotLeader, "this node does not lead")
+	}
+	for _, o := range l.nodes {
+		if o.id == id {
+			o.own.Addr = addr
+			return nil
+		}
+	}
+	l.absent[id] = core.Member{ID: id, Addr: addr, Voter: true}
+	return nil
+}
+
+// RemoveMember implements router.Log, for nodes that AddMember added.
+func (l *Log) RemoveMember(_ context.Context, id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader != l {
+		return core.E(core.NotLeader, "this node does not lead")
+	}
+	delete(l.absent, id)
+	return nil
+}
+
 // Term implements router.Log.
 func (l *Log) Term() core.Term {
 	l.mu.Lock()
@@ -294,6 +323,9 @@ func (l *Log) Members() []core.Member {
 	var all []core.Member
 	for _, o := range l.nodes {
 		all = append(all, o.own)
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.absent)) {
+		all = append(all, l.absent[id])
 	}
 	return all
 }

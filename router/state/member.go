@@ -24,7 +24,7 @@ type Member struct {
 
 // Limits of what a node may tell of itself.
 const (
-	maxMembers     = 256
+	maxMembers     = 128
 	maxEndpoints   = 32
 	maxMemberBytes = 4096 // of all its texts together
 )

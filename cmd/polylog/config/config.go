@@ -9,9 +9,11 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -21,13 +23,17 @@ const Off = "off"
 // Config is the whole configuration of `polylog serve`.
 type Config struct {
 	DataDir  string `key:"data-dir" default:"data" section:"Node" doc:"Directory that holds everything the broker keeps. It is created if it does not exist; one process at a time may use it."`
-	NodeID   string `key:"node-id" kind:"number" doc:"This node's number in the cluster, which Kafka clients see as the broker id. It is fixed when the data directory is created: empty means the directory's own, and 1 for a new one."`
+	NodeID   string `key:"node-id" kind:"name" doc:"This node's name in the cluster. A number is the broker id that Kafka clients see; for any other name they see a number made from it. It is fixed when the data directory is created: empty means the directory's own, and 1 for a new one."`
 	AddrFile string `key:"addr-file" doc:"File that gets one name=host:port line per listener as soon as all of them accept connections, written whole or not at all."`
 
 	KafkaListen    string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
 	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
 	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for health checks, metrics and profiles."`
-	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster. A lone node needs none."`
+	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
+
+	NodeAdvertise string        `key:"node-advertise" kind:"advertise" section:"Cluster" doc:"host:port under which the other nodes reach this one; empty means node-listen. It must be set where that is not the way, such as with 0.0.0.0 or behind a port mapping."`
+	Join          Addresses     `key:"join" doc:"Addresses of nodes of a cluster, separated by commas. A node with a new data directory joins their cluster instead of beginning one; later starts ignore it."`
+	JoinTimeout   time.Duration `key:"join-timeout" min:"1s" default:"30s" doc:"How long to try to join while no node of the cluster answers, or it has no leader."`
 
 	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. On the command line and in the environment each is name=value, several separated by semicolons. What is altered at run time through a Kafka client wins over them."`
 
@@ -70,8 +76,35 @@ func (c *Config) Validate() error {
 	if _, port, err := net.SplitHostPort(c.KafkaListen); err == nil && port != "0" && c.KafkaListen == c.HTTPListen {
 		return fmt.Errorf("kafka-listen and http-listen: both are %s", c.KafkaListen)
 	}
+	if err := c.validateCluster(); err != nil {
+		return err
+	}
 	if c.MemoryLimit > 0 && c.MemoryLimit < c.LogCache+c.IndexCache {
 		return fmt.Errorf("memory-limit: %s is less than log-cache and index-cache together (%s)", c.MemoryLimit, c.LogCache+c.IndexCache)
 	}
 	return nil
 }
+
+// validateCluster checks what the settings of a cluster say of each other.
+func (c *Config) validateCluster() error {
+	if len(c.Join) == 0 && c.NodeAdvertise == "" && c.NodeListen == Off {
+		return nil
+	}
+	if c.NodeListen == Off {
+		return fmt.Errorf("node-listen: it is off; the nodes of a cluster must reach each other")
+	}
+	if len(c.Join) > 0 && c.NodeID == "" {
+		return fmt.Errorf("node-id: a node that joins a cluster must have one, which no other node has")
+	}
+	host, _, err := net.SplitHostPort(c.NodeListen)
+	if ip := net.ParseIP(host); c.NodeAdvertise == "" && err == nil && ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("node-advertise: must be set, for other nodes cannot connect to %s", c.NodeListen)
+	}
+	if slices.Contains(c.Join, c.nodeAddress()) {
+		return fmt.Errorf("join: %s is this node's own address", c.nodeAddress())
+	}
+	return nil
+}
+
+// nodeAddress is the address that other nodes are told, as far as the settings say.
+func (c *Config) nodeAddress() string { return cmp.Or(c.NodeAdvertise, c.NodeListen) }

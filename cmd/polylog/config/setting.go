@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +25,8 @@ var levels = []string{"debug", "info", "warn", "error"}
 //	default  its value when nobody sets it
 //	doc      what it does, in sentences
 //	section  heading in the reference, on the first field below it
-//	kind     address ("off" or host:port), advertise (host:port) or number;
-//	         the last two may be empty
+//	kind     address ("off" or host:port), advertise (host:port) or name; the last two
+//	         may be empty
 //	oneof    the values that it may have
 //	min, max its least and greatest value
 type setting struct {
@@ -139,12 +140,35 @@ func (s setting) checkText(text string) error {
 	if s.kind == "" || s.kind == "address" && text == Off || s.kind != "address" && text == "" {
 		return nil
 	}
-	if s.kind == "number" {
-		if n, err := strconv.ParseUint(text, 10, 31); err != nil || strconv.FormatUint(n, 10) != text {
-			return fmt.Errorf("%q is not a whole number from 0 to 2147483647", text)
-		}
+	if s.kind == "name" {
+		return checkName(text)
+	}
+	return checkAddress(text, s.kind == "advertise")
+}
+
+// checkName is nil for what can name a node: up to 64 letters, digits, dots, dashes and
+// underlines, beginning with a letter or digit. What is a number must be a Kafka broker id.
+func checkName(text string) error {
+	if !names.MatchString(text) {
+		return fmt.Errorf("%q is not a name of up to 64 letters, digits, '.', '_' and '-' that begins with a letter or digit", text)
+	}
+	if !digits.MatchString(text) {
 		return nil
 	}
+	if n, err := strconv.ParseUint(text, 10, 31); err != nil || strconv.FormatUint(n, 10) != text {
+		return fmt.Errorf("%q is a number, but not a whole one from 0 to 2147483647 without leading zeros", text)
+	}
+	return nil
+}
+
+var (
+	names  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	digits = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// checkAddress is nil for host:port. An address to connect to needs both, and neither
+// may stand for any.
+func checkAddress(text string, connect bool) error {
 	host, port, err := net.SplitHostPort(text)
 	n, perr := strconv.ParseUint(port, 10, 16)
 	switch {
@@ -152,8 +176,10 @@ func (s setting) checkText(text string) error {
 		return fmt.Errorf("%q is not host:port", text)
 	case perr != nil:
 		return fmt.Errorf("%q has a port that is not from 0 to 65535", text)
-	case s.kind == "advertise" && (host == "" || n == 0):
+	case connect && (host == "" || n == 0):
 		return fmt.Errorf("%q must name a host and a port", text)
+	case connect && net.ParseIP(host) != nil && net.ParseIP(host).IsUnspecified():
+		return fmt.Errorf("nobody can connect to %q: it stands for all addresses of a machine", text)
 	}
 	return nil
 }

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"polylog/router"
+)
+
+const (
+	// farBehind is how many entries a member may lag before that is a problem.
+	farBehind = 1000
+	// clockOff is how far members' clocks may differ before that is a problem: well
+	// below what keeps a node from taking part.
+	clockOff = router.MaxClockOffset / 6
+)
+
+// ask asks every member for its status, all at once; the answers are in their order.
+func (s *Server) ask(ctx context.Context, members []Member) []NodeHealth {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	all := make([]NodeHealth, len(members))
+	self := s.o.Router.Cluster().NodeID
+	var wg sync.WaitGroup
+	for i, m := range members {
+		all[i].ID = m.ID
+		wg.Go(func() {
+			var st Status
+			if m.ID == self {
+				st = s.o.Status()
+			} else if err := s.askMember(ctx, m.ID, &request{Op: opStatus}, &st); err != nil {
+				all[i].Error = err.Error()
+				return
+			}
+			all[i].Status = &st
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// health is how the cluster is, as far as this node can tell.
+func (s *Server) health(ctx context.Context) Health {
+	h := Health{Info: s.info(), Problems: []string{}}
+	h.Nodes = s.ask(ctx, h.Members)
+	var committed uint64
+	for _, n := range h.Nodes {
+		if n.Status != nil {
+			committed = max(committed, n.Status.Committed)
+		}
+	}
+	for i := range h.Nodes {
+		if st := h.Nodes[i].Status; st != nil {
+			h.Nodes[i].Behind = committed - min(committed, st.Applied)
+		}
+	}
+	h.Problems = append(h.Problems, h.quorum()...)
+	for i, n := range h.Nodes {
+		h.Problems = append(h.Problems, n.problems(&h.Members[i], time.Now())...)
+	}
+	h.Healthy = len(h.Problems) == 0
+	return h
+}
+
+// quorum is what is wrong with the cluster as a whole.
+func (h *Health) quorum() (problems []string) {
+	voters, running := 0, 0
+	for i, m := range h.Members {
+		if m.Voter {
+			voters++
+			if h.Nodes[i].Status != nil {
+				running++
+			}
+		}
+	}
+	if h.Leader == "" {
+		problems = append(problems, fmt.Sprintf("there is no leader: %d of %d voters can be reached from node %s", running, voters, h.Node))
+	}
+	switch spare := running - (voters/2 + 1); {
+	case spare < 0 && h.Leader != "":
+		problems = append(problems, fmt.Sprintf("only %d of %d voters can be reached from node %s, no majority", running, voters, h.Node))
+	case spare == 0 && voters > 1:
+		problems = append(problems, fmt.Sprintf("%d of %d voters run: if one more fails the cluster stops", running, voters))
+	}
+	return problems
+}
+
+// problems are what is wrong with one member.
+func (n *NodeHealth) problems(m *Member, now time.Time) (problems []string) {
+	say := func(format string, args ...any) {
+		problems = append(problems, "node "+n.ID+" "+fmt.Sprintf(format, args...))
+	}
+	st := n.Status
+	if st == nil {
+		say("cannot be reached: %s", n.Error)
+		return problems
+	}
+	if !m.Voter {
+		say("has no vote yet: it is catching up, %d entries behind", n.Behind)
+	} else if n.Behind > farBehind {
+		say("is %d entries behind", n.Behind)
+	}
+	for _, why := range st.NotReady {
+		say("is not ready: %s", why)
+	}
+	if m.Instance != "" && m.Instance != st.Instance {
+		say("runs with other data than the cluster knows it by")
+	}
+	if off := st.Clock.Sub(now); off.Abs() > clockOff {
+		say("has a clock that is %v off", off.Abs().Round(time.Second))
+	}
+	return problems
+}

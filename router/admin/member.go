@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// admit is the leader's answer to a node that wants to take part, or to go on. Of a member
+// that has moved it takes over the address, unless somebody still answers for it at the old
+// one: that is a copy of its data directory, and both would speak for one node.
+func (s *Server) admit(ctx context.Context, c *router.Candidate) (Admission, error) {
+	r := s.o.Router
+	if err := r.Admit(ctx, c); err != nil {
+		return Admission{}, err
+	}
+	info := r.Cluster()
+	a := Admission{ClusterID: info.ClusterID, Leader: info.NodeID}
+	i := slices.IndexFunc(info.Members, func(m core.Member) bool { return m.ID == c.ID })
+	if a.Member = i >= 0; !a.Member {
+		if !c.New {
+			return a, errRemoved(c.ID)
+		}
+		return a, nil
+	}
+	was := info.Members[i].Addr
+	if was == c.Addr || c.ID == info.NodeID {
+		return a, nil
+	}
+	if st, err := s.probe(ctx, c.ID, was); err == nil && st.ID == c.ID {
+		return a, core.E(core.Conflict, "node %s already runs at %s: two nodes have one id, or one data directory was copied", c.ID, was)
+	}
+	return a, r.AddMember(ctx, c)
+}
+
+// join has a node take part that listens already.
+func (s *Server) join(ctx context.Context, c *router.Candidate) (Admission, error) {
+	a, err := s.admit(ctx, c)
+	if err != nil || a.Member {
+		return a, err
+	}
+	st, err := s.probe(ctx, c.ID, c.Addr)
+	if err != nil {
+		return a, core.E(core.Invalid, "the leader cannot reach node %s at %s (set node-advertise to an address that it can): %v", c.ID, c.Addr, err)
+	}
+	if st.Instance != c.Instance {
+		return a, core.E(core.Conflict, "another node %s runs at %s", c.ID, c.Addr)
+	}
+	return a, s.o.Router.AddMember(ctx, c)
+}
+
+// remove takes a node out and lets it know.
+func (s *Server) remove(ctx context.Context, id string) error {
+	info := s.o.Router.Cluster()
+	i := slices.IndexFunc(info.Members, func(m core.Member) bool { return m.ID == id })
+	if i < 0 {
+		return core.E(core.NotFound, "no node %s in this cluster", id)
+	}
+	if err := s.enoughWithout(ctx, id, true); err != nil {
+		return err
+	}
+	if err := s.o.Router.RemoveMember(ctx, id); err != nil {
+		return err
+	}
+	if id == info.NodeID {
+		s.o.Expelled(errRemoved(id))
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if st, err := s.o.Network.OpenStreamTo(ctx, id, info.Members[i].Addr, Service); err == nil {
+		_ = call(st, &request{Op: opRecall}, &struct{}{}) // it will notice anyway
+	}
+	return nil
+}
+
+func errRemoved(id string) error {
+	return core.E(core.Conflict, "node %s was removed from the cluster: to take part again it needs an empty data directory", id)
+}
+
+// drain has a node stop.
+func (s *Server) drain(ctx context.Context, id string, force bool) error {
+	if !s.o.Router.IsMember(id) {
+		return core.E(core.NotFound, "no node %s in this cluster", id)
+	}
+	if !force {
+		if err := s.enoughWithout(ctx, id, false); err != nil {
+			return err
+		}
+	}
+	if id == s.o.Router.Cluster().NodeID {
+		s.o.Stop("asked to by polylog cluster drain")
+		return nil
+	}
+	return s.askMember(ctx, id, &request{Op: opStop}, &struct{}{})
+}
+
+// enoughWithout is nil when the voters that run now, without one of them, are a majority:
+// of all voters, or, where the one is taken out, of the others.
+func (s *Server) enoughWithout(ctx context.Context, id string, takenOut bool) error {
+	info := s.info()
+	voters, running := 0, 0
+	var silent []string
+	isVoter := false
+	health := s.ask(ctx, info.Members)
+	for i, m := range info.Members {
+		switch {
+		case !m.Voter:
+			continue
+		case m.ID == id:
+			isVoter = true
+			if takenOut {
+				continue
+			}
+		case health[i].Status != nil:
+			running++
+		default:
+			silent = append(silent, m.ID)
+		}
+		voters++
+	}
+	if !isVoter || running > voters/2 {
+		return nil
+	}
+	what := "stopped"
+	if takenOut {
+		what = "removed"
+	}
+	slices.Sort(silent)
+	why := "add others first"
+	if len(silent) > 0 {
+		why = strings.Join(silent, ", ") + " cannot be reached"
+	}
+	return core.E(core.Conflict, "with node %s %s only %d of %d voters would run, no majority: %s", id, what, running, voters, why)
+}
+
+// info is who takes part, as this node knows it.
+func (s *Server) info() Info {
+	c := s.o.Router.Cluster()
+	registry := s.o.Router.Registry()
+	i := Info{ClusterID: c.ClusterID, Node: c.NodeID, Term: uint64(c.Term), Level: s.o.Router.FeatureLevel()}
+	if c.HasLeader {
+		i.Leader = c.Leader.ID
+	}
+	for _, m := range c.Members {
+		r := registry[m.ID]
+		i.Members = append(i.Members, Member{
+			ID: m.ID, Addr: m.Addr, Voter: m.Voter, Leader: m.ID == i.Leader,
+			Instance: r.Instance, Version: r.Version, MaxLevel: r.MaxLevel, Endpoints: maps.Clone(m.Endpoints),
+		})
+	}
+	slices.SortFunc(i.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	return i
+}

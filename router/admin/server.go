@@ -1,0 +1,178 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// Network is how nodes reach each other, as cluster.Node has it.
+type Network interface {
+	// HandleAny serves streams of nodes of this cluster and of none.
+	HandleAny(service string, fn func(peer string, s core.Stream) error)
+	// OpenStream opens a stream to a member.
+	OpenStream(ctx context.Context, id, service string) (core.Stream, error)
+	// OpenStreamTo opens a stream to the node id at addr, member or not.
+	OpenStreamTo(ctx context.Context, id, addr, service string) (core.Stream, error)
+}
+
+// Options are what a Server is made of; all but Logger are required.
+type Options struct {
+	Router  *router.Router
+	Network Network
+	// Status is what this node says of itself.
+	Status func() Status
+	// Self is this node as it wants to take part.
+	Self func() router.Candidate
+	// Stop has the process end in good order. It must not wait for that.
+	Stop func(why string)
+	// Expelled has the process end because this node takes part no more, or must
+	// not. It must not wait for that.
+	Expelled func(error)
+	Logger   *slog.Logger
+}
+
+// Server answers requests, and watches whether this node still takes part.
+type Server struct {
+	o      Options
+	recall chan struct{}
+
+	stop  context.CancelFunc
+	ctx   context.Context // ends with Close
+	loops sync.WaitGroup
+}
+
+// Serve answers requests from now on.
+func Serve(o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, recall: make(chan struct{}, 1)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	o.Network.HandleAny(Service, s.serve)
+	s.loops.Go(s.watch)
+	return s
+}
+
+// Close stops watching; the requests end with the network.
+func (s *Server) Close() {
+	s.stop()
+	s.loops.Wait()
+}
+
+// serve answers the one request of a stream.
+func (s *Server) serve(_ string, st core.Stream) error {
+	b, err := st.Recv()
+	if err != nil {
+		return err
+	}
+	var r request
+	if err := json.Unmarshal(b, &r); err != nil {
+		return core.E(core.Invalid, "request that is no JSON: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(st.Context(), callTimeout)
+	defer cancel()
+	answer, err := s.answer(ctx, &r)
+	if err != nil {
+		return err
+	}
+	if b, err = json.Marshal(answer); err != nil {
+		return core.E(core.Internal, "answer to %s: %v", r.Op, err)
+	}
+	return st.Send(b)
+}
+
+// answer is the table of what requests mean.
+func (s *Server) answer(ctx context.Context, r *request) (any, error) {
+	if (r.Op == opAdmit || r.Op == opJoin) && r.Candidate == nil {
+		return nil, core.E(core.Invalid, "%s: no node is named", r.Op)
+	}
+	switch r.Op {
+	case opInfo:
+		return s.info(), nil
+	case opStatus:
+		return s.o.Status(), nil
+	case opHealth:
+		return s.health(ctx), nil
+	case opStop:
+		s.o.Stop("asked to by polylog cluster drain")
+		return struct{}{}, nil
+	case opRecall:
+		select {
+		case s.recall <- struct{}{}:
+		default:
+		}
+		return struct{}{}, nil
+	case opAdmit, opJoin, opRemove, opDrain:
+		if !s.o.Router.IsLeader() {
+			return s.passOn(ctx, r)
+		}
+		return s.lead(ctx, r)
+	}
+	return nil, core.E(core.Unsupported, "node %s does not know the operation %.40q", s.o.Router.Cluster().NodeID, r.Op)
+}
+
+// lead does what the leader does.
+func (s *Server) lead(ctx context.Context, r *request) (any, error) {
+	switch r.Op {
+	case opAdmit:
+		return s.admit(ctx, r.Candidate.candidate())
+	case opJoin:
+		return s.join(ctx, r.Candidate.candidate())
+	case opRemove:
+		return struct{}{}, s.remove(ctx, r.Node)
+	default:
+		return struct{}{}, s.drain(ctx, r.Node, r.Force)
+	}
+}
+
+// maxHops bounds how often a request is passed on while leadership changes.
+const maxHops = 2
+
+// errNoLeader is for whoever asks for what only a leader can do.
+var errNoLeader = core.E(core.Unavailable, "the cluster has no leader: most of its voters must run and reach each other")
+
+// passOn has the leader answer.
+func (s *Server) passOn(ctx context.Context, r *request) (json.RawMessage, error) {
+	info := s.o.Router.Cluster()
+	if !info.HasLeader || info.Leader.ID == info.NodeID || r.Hops >= maxHops {
+		return nil, errNoLeader
+	}
+	next := *r
+	next.Hops++
+	var answer json.RawMessage
+	if err := s.askMember(ctx, info.Leader.ID, &next, &answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// askMember asks another member.
+func (s *Server) askMember(ctx context.Context, id string, r *request, answer any) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	st, err := s.o.Network.OpenStream(ctx, id, Service)
+	if err != nil {
+		return err
+	}
+	return call(st, r, answer)
+}
+
+// probeTimeout bounds how long a node may take to say that it is there.
+const probeTimeout = 2 * time.Second
+
+// probe asks the node id at addr for its status.
+func (s *Server) probe(ctx context.Context, id, addr string) (st Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	stream, err := s.o.Network.OpenStreamTo(ctx, id, addr, Service)
+	if err != nil {
+		return st, err
+	}
+	return st, call(stream, &request{Op: opStatus}, &st)
+}
