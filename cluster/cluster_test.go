@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,6 +221,9 @@ func TestThreeNodes(t *testing.T) {
 	for i := range 20 {
 		nw.propose(fmt.Sprint(i))
 	}
+	for range 5 { // the leader derives these checksums, the followers compute them
+		nw.propose(strings.Repeat("long", 20<<10))
+	}
 	first := nw.leader()
 	must(t, first.n.ReadIndex(t.Context()))
 	for _, nd := range nw.nodes {
@@ -234,6 +238,9 @@ func TestThreeNodes(t *testing.T) {
 		}
 	}
 	nw.converge()
+	if nw.sealed == 0 {
+		t.Fatal("no sealed segments were compared")
+	}
 
 	// A leader that is closed hands over: the others' time-outs are too long for an
 	// election of their own (guard 6).

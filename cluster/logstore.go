@@ -24,6 +24,7 @@ type logStore struct {
 	applied  func() core.LogIndex                    // the last entry handed to the state machine
 	snapshot func() core.LogIndex                    // the latest snapshot
 	stored   func(core.LogIndex, raft.Configuration) // a configuration entry was stored
+	sums     *entrySums                              // of entries that this node proposed
 	entries  []commitlog.Entry                       // reused; raft's main goroutine only
 	bytes    atomic.Int64                            // stored since the node was opened
 	count    atomic.Int64
@@ -72,8 +73,10 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 			s.stored(core.LogIndex(l.Index), conf)
 		}
 		bytes += int64(len(l.Data))
+		sum, summed := s.sums.take(l.Data)
 		s.entries = append(s.entries, commitlog.Entry{
 			Index: core.LogIndex(l.Index), Term: core.Term(l.Term), Type: uint8(l.Type), Data: l.Data, Ext: l.Extensions,
+			Summed: summed, Sum: sum,
 		})
 	}
 	s.watch.enter()

@@ -34,6 +34,7 @@ func TestDeleteRange(t *testing.T) {
 				fail: func(err error) error { return err }, failed: func() error { return nil },
 				applied:  func() core.LogIndex { return 6 },
 				snapshot: func() core.LogIndex { return 4 },
+				sums:     &entrySums{},
 			}
 			for i := uint64(1); i <= 10; i++ {
 				must(t, s.StoreLog(&raft.Log{Index: i, Term: 1, Data: []byte("x")}))
@@ -57,7 +58,7 @@ func TestDeleteRange(t *testing.T) {
 func TestGetLog(t *testing.T) {
 	h := newHarness(t, vfs.NewMem())
 	h.log(func(log *commitlog.Log) error {
-		s := &logStore{log: log, watch: &stallWatch{}, fail: func(err error) error { return err }, failed: func() error { return nil }}
+		s := &logStore{log: log, watch: &stallWatch{}, sums: &entrySums{}, fail: func(err error) error { return err }, failed: func() error { return nil }}
 		must(t, s.StoreLog(&raft.Log{Index: 1, Term: 3, Type: raft.LogNoop}))
 		must(t, s.StoreLog(&raft.Log{Index: 2, Term: 4, Data: []byte("data")}))
 		var got raft.Log

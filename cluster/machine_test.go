@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"hash/fnv"
 	"os"
 	"slices"
@@ -253,7 +254,15 @@ func ready(tb testing.TB, n *Node) {
 	}
 }
 
-func command(body string) core.Command { return core.Command{Code: 1, Payload: []byte(body)} }
+// command carries body; a long one with its checksum, all but the first bytes.
+func command(body string) core.Command {
+	c := core.Command{Code: 1, Payload: []byte(body)}
+	if len(body) > 70<<10 {
+		c.CheckedLen = len(body) - 10
+		c.CheckedCRC = crc32.Checksum(c.Payload[10:], crc32.MakeTable(crc32.Castagnoli))
+	}
+	return c
+}
 
 func propose(tb testing.TB, n *Node, body string) core.Result {
 	tb.Helper()

@@ -139,7 +139,7 @@ func (n *Node) openStores() error {
 	}
 	n.fsm = &fsm{machine: n.machine, replay: n.replay, due: n.applied, freeze: n.freeze, conf: n.committedConfiguration}
 	n.logs = &logStore{
-		log: n.log, fail: n.failure.fail, failed: n.failure.failed, watch: &n.watch,
+		log: n.log, fail: n.failure.fail, failed: n.failure.failed, watch: &n.watch, sums: &n.proposer.sums,
 		applied:  func() core.LogIndex { return max(core.LogIndex(n.fsm.seen.Load()), n.machine.Applied()) },
 		snapshot: n.snapshotIndex, stored: n.storedConfiguration,
 	}

@@ -21,11 +21,13 @@ import (
 // waits for raft's answers in log order and tells the callers. Raft's channel has
 // room for everything that can be in flight, so a sender never waits for the disk.
 type proposer struct {
-	n    *Node
-	wake chan struct{} // for the batcher: look again
-	sent chan *group   // to the completer, in log order; never full
-	lost chan struct{} // for the completer: refused has something
-	last int64         // ms; time of the last entry; the sender's
+	n     *Node
+	wake  chan struct{}     // for the batcher: look again
+	sent  chan *group       // to the completer, in log order; never full
+	lost  chan struct{}     // for the completer: refused has something
+	last  int64             // ms; time of the last entry; the sender's
+	entry core.EntryBuilder // the sender's
+	sums  entrySums
 
 	mu           sync.Mutex
 	cond         *sync.Cond   // on mu: space in the queue, or a sender has finished
@@ -52,6 +54,7 @@ type proposal struct {
 
 type group struct {
 	proposals []proposal
+	data      []byte // the entry's, when its checksum is known
 	future    raft.ApplyFuture
 }
 
@@ -162,17 +165,23 @@ func (p *proposer) fullLocked() bool {
 // sendLocked gives one group to raft. It lets go of mu while it builds the entry.
 // REQUIRES: !p.sending and len(p.waiting) > 0.
 func (p *proposer) sendLocked() {
-	g, size := p.takeLocked()
+	g := p.takeLocked()
 	p.sending = true
 	p.inFlight++
 	p.mu.Unlock()
 
 	p.last = max(p.last, p.n.o.Clock().UnixMilli(), p.n.fsm.time.Load())
-	data := core.AppendEntryHeader(make([]byte, 0, core.EntryHeaderLen+size), p.last)
+	p.entry.Begin(p.last)
 	for i := range g.proposals {
-		c := &g.proposals[i].command
-		data = core.AppendCommand(data, c)
-		*c = core.Command{} // its buffers are the caller's again
+		p.entry.Add(&g.proposals[i].command)
+	}
+	data, sum, summed := p.entry.Finish()
+	for i := range g.proposals {
+		g.proposals[i].command = core.Command{} // its buffers are the caller's again
+	}
+	if summed {
+		g.data = data
+		p.sums.put(data, sum)
 	}
 	g.future = p.n.raft.ApplyLog(raft.Log{Data: data}, 0)
 	p.sent <- g
@@ -189,7 +198,7 @@ func (p *proposer) sendLocked() {
 
 // takeLocked takes the first commands from the queue: up to EntryBytes, or a larger
 // one alone.
-func (p *proposer) takeLocked() (*group, int) {
+func (p *proposer) takeLocked() *group {
 	k, size := 0, 0
 	for k < len(p.waiting) {
 		l := p.waiting[k].command.EncodedLen()
@@ -211,7 +220,7 @@ func (p *proposer) takeLocked() (*group, int) {
 		clear(rest)
 	}
 	p.waitingBytes -= size
-	return g, size
+	return g
 }
 
 // withdraw takes a command that was not sent yet out of the queue. Where it reports
@@ -270,6 +279,9 @@ func (p *proposer) completeLoop() {
 			p.refuse(false)
 		case g := <-p.sent:
 			g.complete()
+			if g.data != nil {
+				p.sums.take(g.data) // in case raft never stored it
+			}
 			clear(g.proposals)
 			p.mu.Lock()
 			if len(p.spare) < p.n.o.MaxInFlight && cap(g.proposals) <= maxSpare {

@@ -137,6 +137,12 @@ func AddSequence(seq, n int32) int32 { return int32((int64(seq) + int64(n)) & 0x
 // BatchHeaderLen long.
 func BatchCRC(b []byte) uint32 { return crc32.Checksum(b[21:], castagnoli) }
 
+// BatchChecked is the length of what a whole batch's CRC covers, which is its end, and
+// the CRC in its header.
+func BatchChecked(b []byte) (length int, crc uint32) {
+	return len(b) - 21, binary.BigEndian.Uint32(b[17:])
+}
+
 // SetCreateTime rewrites a whole batch in place as Kafka does for topics with
 // message.timestamp.type=CreateTime, where it is not so already: without the attribute
 // bit, and with the greatest time of its records.

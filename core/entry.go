@@ -45,6 +45,12 @@ type Command struct {
 	Code    Code
 	Head    []byte
 	Payload []byte
+
+	// CheckedLen, when above 0, says that CheckedCRC is the CRC32C of the last
+	// CheckedLen bytes of Payload. The proposer has computed it over these very bytes:
+	// the log's checksum is derived from it, so a wrong one makes a damaged entry.
+	CheckedLen int
+	CheckedCRC uint32
 }
 
 // EncodedLen is the number of bytes that AppendCommand adds.
@@ -58,10 +64,14 @@ func AppendEntryHeader(dst []byte, timeMillis int64) []byte {
 
 // AppendCommand adds c to an entry's data in dst.
 func AppendCommand(dst []byte, c *Command) []byte {
-	dst = binary.BigEndian.AppendUint32(dst, uint32(1+len(c.Head)+len(c.Payload)))
-	dst = append(dst, byte(c.Code))
+	dst = appendCommandHeader(dst, c)
 	dst = append(dst, c.Head...)
 	return append(dst, c.Payload...)
+}
+
+func appendCommandHeader(dst []byte, c *Command) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(1+len(c.Head)+len(c.Payload)))
+	return append(dst, byte(c.Code))
 }
 
 // Entry is a committed log entry that holds commands.

@@ -25,6 +25,16 @@ type PublishResult struct {
 // DuplicateSeq, Fenced (idempotent producers), Invalid, Unavailable, NotLeader,
 // Uncertain.
 func (r *Router) Publish(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
+	r.publish(p, q, batch, false, done)
+}
+
+// PublishChecked is Publish for a batch whose CRC the caller has just computed over these
+// very bytes, to compare or to set it: the log derives its own checksum from it.
+func (r *Router) PublishChecked(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
+	r.publish(p, q, batch, true, done)
+}
+
+func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool, done func(PublishResult)) {
 	refuse := func(err error) {
 		r.met.refused(err)
 		done(PublishResult{Offset: -1, Start: -1, AppendTime: -1, Err: err})
@@ -54,7 +64,11 @@ func (r *Router) Publish(p Principal, q core.QueueID, batch []byte, done func(Pu
 		appendTime = began.UnixMilli()
 		core.SetLogAppendTime(batch, appendTime)
 	}
-	r.log.ProposeAsync(state.AppendCommand(q, batch), func(res core.Result, err error) {
+	c := state.AppendCommand(q, batch)
+	if checked {
+		c.CheckedLen, c.CheckedCRC = core.BatchChecked(batch)
+	}
+	r.log.ProposeAsync(c, func(res core.Result, err error) {
 		if err == nil && res.Err != nil {
 			err = res.Err
 		}

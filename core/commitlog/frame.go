@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 
 	"polylog/core"
@@ -14,6 +15,25 @@ type Entry struct {
 	Type  uint8
 	Data  []byte
 	Ext   []byte
+
+	// Summed says that Sum is the CRC32C of Data, so that Append need not compute it. A
+	// wrong one makes a damaged frame.
+	Summed bool
+	Sum    uint32
+}
+
+// bodyCRC is the checksum of e's frame's body.
+func (e *Entry) bodyCRC(seed uint32) uint32 {
+	var crc uint32
+	if e.Summed {
+		crc = core.CombineCRC(seed, e.Sum, len(e.Data))
+		if checkSums && crc != crc32.Update(seed, castagnoli, e.Data) {
+			panic(fmt.Sprintf("entry %d: %08x is not the checksum of its %d bytes", e.Index, e.Sum, len(e.Data)))
+		}
+	} else {
+		crc = crc32.Update(seed, castagnoli, e.Data)
+	}
+	return crc32.Update(crc, castagnoli, e.Ext)
 }
 
 // A frame holds one entry. Numbers are big-endian:
@@ -74,10 +94,9 @@ func (h *frameHeader) len() int64 { return frameLen(int(h.dataLen), int(h.extLen
 
 // appendFrameHeader appends the header of e's frame.
 func appendFrameHeader(dst []byte, seed uint32, e *Entry) []byte {
-	body := crc32.Update(crc32.Update(seed, castagnoli, e.Data), castagnoli, e.Ext)
 	be, at := binary.BigEndian, len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	dst = be.AppendUint32(dst, body)
+	dst = be.AppendUint32(dst, e.bodyCRC(seed))
 	dst = be.AppendUint32(dst, uint32(len(e.Data)))
 	dst = be.AppendUint16(dst, uint16(len(e.Ext)))
 	dst = append(dst, e.Type, 0)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +26,16 @@ func makeEntries(first core.LogIndex, n, size int, term core.Term) []Entry {
 		if index%5 == 0 {
 			es[i].Ext = fmt.Appendf(nil, "ext %d", index)
 		}
+		es[i].sum()
 	}
 	return es
+}
+
+// sum has every third entry come with its checksum.
+func (e *Entry) sum() {
+	if e.Index%3 == 0 {
+		e.Summed, e.Sum = true, crc32.Checksum(e.Data, castagnoli)
+	}
 }
 
 func fillData(index core.LogIndex, size int) []byte {
@@ -123,6 +132,30 @@ func TestReadAt(t *testing.T) {
 		if _, _, err := l.ReadAt(4, 0, 1, nil); !errors.Is(err, core.NotFound) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestSummed checks that a frame is the same with a checksum that came with the entry,
+// and that a wrong one is found out.
+func TestSummed(t *testing.T) {
+	for size := range 70 {
+		e := Entry{Index: 7, Term: 1, Data: fillData(3, size*size), Ext: fillData(4, size%9)}
+		want := appendFrameHeader(nil, seedOf(5), &e)
+		e.Summed, e.Sum = true, crc32.Checksum(e.Data, castagnoli)
+		if got := appendFrameHeader(nil, seedOf(5), &e); !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes: frame %x, want %x", len(e.Data), got, want)
+		}
+	}
+	if checkSums {
+		return // then it is a panic
+	}
+	o := Options{FS: vfs.NewMem(), Dir: "log", CacheBytes: -1}
+	l := mustOpen(t, o)
+	if err := l.Append([]Entry{{Index: 1, Term: 1, Data: []byte("data"), Summed: true, Sum: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Entry(1); !errors.Is(err, core.Corrupt) {
+		t.Fatal(err)
 	}
 }
 

@@ -123,6 +123,7 @@ func (w *world) someEntries() []Entry {
 		}
 		es[i] = makeEntries(w.m.next()+core.LogIndex(i), 1, size, w.m.term)[0]
 		es[i].Data = append(es[i].Data, byte(w.pick(256))) // differs from what was truncated
+		es[i].sum()
 	}
 	return es
 }
