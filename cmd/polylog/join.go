@@ -23,8 +23,15 @@ func (b *broker) candidate() router.Candidate {
 		Member: state.Member{
 			ID: b.home.NodeID(), Instance: b.home.Instance(), Addr: b.nodeAddr(), Version: version, MaxLevel: state.MaxLevel,
 		},
-		ClusterID: b.home.ClusterID(), New: b.fresh, Clock: time.Now(),
+		ClusterID: b.home.ClusterID(), New: b.isNew(), Clock: time.Now(),
 	}
+}
+
+// isNew reports whether the node brings no data: not any more once it takes part, though
+// the data directory was empty when the process started.
+func (b *broker) isNew() bool {
+	n := b.node.Load()
+	return b.fresh && (n == nil || !n.IsMember())
 }
 
 // nodeAddr is the address that other nodes dial; empty where there is none.
