@@ -1,9 +1,33 @@
 package router
 
+import (
+	"slices"
+	"strings"
+)
+
 // brokerKeys are the keys of the broker itself, by name. Those with ReadOnly say
 // how this broker is, in the words that Kafka's tools look for; the others can be
 // set at run time and hold for the whole cluster.
-var brokerKeys = []ConfigKey{
+var brokerKeys = slices.SortedFunc(slices.Values(append(topicDefaults(), ownBrokerKeys...)),
+	func(a, b ConfigKey) int { return strings.Compare(a.Name, b.Name) })
+
+// topicDefaults are the broker keys that are nothing but the default of one topic key, and
+// as it is otherwise.
+func topicDefaults() (keys []ConfigKey) {
+	for _, k := range topicKeys {
+		if len(k.Synonyms) != 1 || k.Synonyms[0].Scale != 1 {
+			continue
+		}
+		d := ConfigKey{Name: k.Synonyms[0].Name, Type: k.Type, Default: k.Default, check: k.check, Doc: "Default of " + k.Name + "."}
+		if d.Name == k.Name {
+			d.Doc = "Default of the topic key of that name."
+		}
+		keys = append(keys, d)
+	}
+	return keys
+}
+
+var ownBrokerKeys = []ConfigKey{
 	{
 		Name: "advertised.listeners", Type: TypeString, ReadOnly: true, Unset: true, Instead: "kafka-advertise",
 		Doc: "The addresses that clients are told.",
@@ -20,13 +44,6 @@ var brokerKeys = []ConfigKey{
 		Name: "broker.rack", Type: TypeString, ReadOnly: true, Unset: true,
 		Doc: "Where the node stands.",
 	},
-	{Name: "compression.gzip.level", Type: TypeInt, Default: "-1", check: gzipLevel, Doc: "Default of the topic key of that name."},
-	{Name: "compression.lz4.level", Type: TypeInt, Default: "9", check: between(1, 17), Doc: "Default of the topic key of that name."},
-	{
-		Name: "compression.type", Type: TypeString, Default: "producer", check: oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-		Doc: "Default of the topic key of that name.",
-	},
-	{Name: "compression.zstd.level", Type: TypeInt, Default: "3", check: between(-131072, 22), Doc: "Default of the topic key of that name."},
 	{
 		Name: "connections.max.idle.ms", Type: TypeLong, Default: "600000",
 		Doc: "After how many milliseconds without a request a connection is closed.",
@@ -83,27 +100,10 @@ var brokerKeys = []ConfigKey{
 		Name: "listeners", Type: TypeString, ReadOnly: true, Unset: true, Instead: "kafka-listen",
 		Doc: "The addresses that are listened on.",
 	},
-	{Name: "log.cleaner.delete.retention.ms", Type: TypeLong, Default: "86400000", check: atLeast(0), Doc: "Default of delete.retention.ms."},
 	{Name: "log.cleaner.enable", Type: TypeBoolean, Default: "true", ReadOnly: true, Doc: "Shown to tools that look for it: there is no compaction yet."},
-	{Name: "log.cleaner.max.compaction.lag.ms", Type: TypeLong, Default: maxLong, check: atLeast(1), Doc: "Default of max.compaction.lag.ms."},
-	{Name: "log.cleaner.min.cleanable.ratio", Type: TypeDouble, Default: "0.5", check: between(0, 1), Doc: "Default of min.cleanable.dirty.ratio."},
-	{Name: "log.cleaner.min.compaction.lag.ms", Type: TypeLong, Default: "0", check: atLeast(0), Doc: "Default of min.compaction.lag.ms."},
-	{Name: "log.cleanup.policy", Type: TypeList, Default: "delete", check: listOf("compact", "delete"), Doc: "Default of cleanup.policy."},
 	{Name: "log.dirs", Type: TypeList, ReadOnly: true, Unset: true, Instead: "data-dir", Doc: "The data directory."},
-	{Name: "log.flush.interval.messages", Type: TypeLong, Default: maxLong, check: atLeast(1), Doc: "Default of flush.messages."},
 	{Name: "log.flush.interval.ms", Type: TypeLong, Unset: true, Doc: "Default of flush.ms."},
 	{Name: "log.flush.scheduler.interval.ms", Type: TypeLong, Default: maxLong, Doc: "Default of flush.ms where log.flush.interval.ms is not set."},
-	{Name: "log.index.interval.bytes", Type: TypeInt, Default: "4096", check: atLeast(0), Doc: "Default of index.interval.bytes."},
-	{Name: "log.index.size.max.bytes", Type: TypeInt, Default: "10485760", check: atLeast(4), Doc: "Default of segment.index.bytes."},
-	{Name: "log.local.retention.bytes", Type: TypeLong, Default: "-2", check: atLeast(-2), Doc: "Default of local.retention.bytes."},
-	{Name: "log.local.retention.ms", Type: TypeLong, Default: "-2", check: atLeast(-2), Doc: "Default of local.retention.ms."},
-	{Name: "log.message.timestamp.after.max.ms", Type: TypeLong, Default: "3600000", check: atLeast(0), Doc: "Default of message.timestamp.after.max.ms."},
-	{Name: "log.message.timestamp.before.max.ms", Type: TypeLong, Default: maxLong, check: atLeast(0), Doc: "Default of message.timestamp.before.max.ms."},
-	{Name: "log.message.timestamp.type", Type: TypeString, Default: "CreateTime", check: oneOf("CreateTime", "LogAppendTime"), Doc: "Default of message.timestamp.type."},
-	{Name: "log.preallocate", Type: TypeBoolean, Default: "false", Doc: "Default of preallocate."},
-	{Name: "log.remote.copy.lag.bytes", Type: TypeLong, Default: "-1", check: atLeast(-1), Doc: "Default of remote.copy.lag.bytes."},
-	{Name: "log.remote.copy.lag.ms", Type: TypeLong, Default: "-1", check: atLeast(-1), Doc: "Default of remote.copy.lag.ms."},
-	{Name: "log.retention.bytes", Type: TypeLong, Default: "-1", Doc: "Default of retention.bytes."},
 	{
 		Name: "log.retention.check.interval.ms", Type: TypeLong, Default: "300000", check: atLeast(1),
 		Doc: "How often the leader looks for records to drop, in milliseconds.",
@@ -115,8 +115,6 @@ var brokerKeys = []ConfigKey{
 	{Name: "log.roll.jitter.hours", Type: TypeInt, Default: "0", check: atLeast(0), Doc: "Default of segment.jitter.ms, in hours."},
 	{Name: "log.roll.jitter.ms", Type: TypeLong, Unset: true, check: atLeast(0), Doc: "Default of segment.jitter.ms."},
 	{Name: "log.roll.ms", Type: TypeLong, Unset: true, check: atLeast(1), Doc: "Default of segment.ms."},
-	{Name: "log.segment.bytes", Type: TypeInt, Default: "1073741824", check: atLeast(1 << 20), Doc: "Default of segment.bytes."},
-	{Name: "log.segment.delete.delay.ms", Type: TypeLong, Default: "60000", check: atLeast(0), Doc: "Default of file.delete.delay.ms."},
 	{Name: "max.connections", Type: TypeInt, Default: "2147483647", check: atLeast(0), Doc: "The most connections at a time."},
 	{
 		Name: "max.incremental.fetch.session.cache.slots", Type: TypeInt, Default: "1000", check: atLeast(0),
@@ -126,8 +124,6 @@ var brokerKeys = []ConfigKey{
 		Name: "max.partitions", Type: TypeInt, Default: "200000", check: atLeast(1),
 		Doc: "The most partitions of all topics together.",
 	},
-	{Name: "message.max.bytes", Type: TypeInt, Default: "1048588", check: atLeast(0), Doc: "Default of max.message.bytes."},
-	{Name: "min.insync.replicas", Type: TypeInt, Default: "1", check: atLeast(1), Doc: "Default of the topic key of that name."},
 	{Name: "node.id", Type: TypeInt, Default: "-1", ReadOnly: true, Instead: "node-id", Doc: "The number that clients know this node by."},
 	{
 		Name: "num.partitions", Type: TypeInt, Default: "1", check: between(1, MaxPartitions),
@@ -172,7 +168,6 @@ var brokerKeys = []ConfigKey{
 		Name: "transactional.id.expiration.ms", Type: TypeInt, Default: "604800000", check: atLeast(1),
 		Doc: "How long an idle transactional id is remembered, in milliseconds.",
 	},
-	{Name: "unclean.leader.election.enable", Type: TypeBoolean, Default: "false", Doc: "Default of the topic key of that name."},
 }
 
 // BrokerConfigKeys are all keys that the broker has, by name. The slice is shared.
