@@ -77,11 +77,12 @@ func (c *Checkpoint) Write() error {
 		if err = errors.Join(err, b.Close()); err != nil {
 			return baseError("write a checkpoint", err)
 		}
-		c.committed = true
+		c.committed, s.unflushed = true, true
 	}
 	if err := s.flush(); err != nil {
 		return err
 	}
+	s.unflushed = false
 	c.install()
 	s.releaseBatch(c.size)
 	return nil

@@ -33,7 +33,7 @@
 //
 // Store.mu guards what a reader captures (which overlay, which frozen one, which
 // base, and the published half of the overlay) and is held for memory accesses only.
-// Checkpoint.Write and Close take Store.writing first, then Store.mu. Everything
+// Checkpoint.Write, SaveTo and Close take Store.writing first, then Store.mu. Everything
 // else in the overlay belongs to the goroutine that calls Update and Freeze.
 //
 // # More indexes

@@ -8,14 +8,19 @@ import (
 	"polylog/core"
 )
 
-// Hash is the same on all replicas that applied the same entries: SHA-256 over all
-// key-value pairs, and all queues with their live runs. It reads everything.
+// Hash is the Snapshot's Hash of the state now.
 func (s *Store) Hash() (sum [32]byte, err error) {
 	sn, err := s.Snapshot()
 	if err != nil {
 		return sum, err
 	}
 	defer sn.Close()
+	return sn.Hash()
+}
+
+// Hash is the same on all replicas that applied the same entries: SHA-256 over all
+// key-value pairs, and all queues with their live runs. It reads everything.
+func (sn *Snapshot) Hash() (sum [32]byte, err error) {
 	h := hasher{Hash: sha256.New()}
 	err = sn.Scan(nil, nil, func(k, v []byte) bool {
 		h.number('k', uint64(len(k)), uint64(len(v)))

@@ -56,9 +56,10 @@ type Store struct {
 	base   *base
 	closed bool
 
-	writing sync.Mutex     // held by Write and Close
-	bases   sync.WaitGroup // bases not yet released by all readers
-	failed  chan error     // a background error of Pebble that no Write has returned yet
+	writing   sync.Mutex     // held by Write, SaveTo and Close
+	bases     sync.WaitGroup // bases not yet released by all readers
+	unflushed bool           // Pebble has a batch that is not known to be on disk; guarded by writing
+	failed    chan error     // a background error of Pebble that no Write has returned yet
 
 	applied, durable, firstLive atomic.Uint64
 	overlayBytes                atomic.Int64

@@ -131,6 +131,10 @@ func (s *State) FirstLive() core.LogIndex { return s.store.FirstLive() }
 // OverlayBytes is the memory that the next checkpoint would free.
 func (s *State) OverlayBytes() int64 { return s.store.OverlayBytes() }
 
+// SaveTo copies what is durable to a directory that does not exist yet, for another node,
+// and returns the index of the last entry that the copy contains.
+func (s *State) SaveTo(dir string) (core.LogIndex, error) { return s.store.SaveTo(dir) }
+
 // Apply applies committed entries and returns, for each, one result per command.
 func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	out := make([][]core.Result, len(entries))
