@@ -38,6 +38,8 @@ func (n *Node) checkpointLoop() {
 // checkpoint makes the state durable and lets raft know. Raft refuses while a change
 // of members is under way; the next entries make it due again.
 func (n *Node) checkpoint() {
+	n.checkpointing.Lock()
+	defer n.checkpointing.Unlock()
 	err := n.raft.Snapshot().Error()
 	if err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		n.o.Logger.Info("checkpoint put off", "err", err)
@@ -99,22 +101,6 @@ func (f *fsmSnapshot) Release() {
 	}
 }
 
-// installSnapshot decides whether a leader's snapshot can be taken over: its entries
-// must be in our log, or their effects in our state. Raft sends it when the leader
-// has removed entries that we lack.
-func (n *Node) installSnapshot(s *snapshot) error {
-	s.dead = s.index // the log will begin behind it
-	if n.logHolds(s.index, s.term) {
-		s.dead = n.deadIndex()
-	}
-	if n.machine.Applied() >= s.index || n.logHolds(s.index, s.term) && n.log.First() <= n.machine.Applied()+1 {
-		return nil
-	}
-	return core.E(core.Unavailable,
-		"the leader has removed entries that this node needs (it has applied %d, the leader's snapshot is at %d): move its data away and let it join again",
-		n.machine.Applied(), s.index)
-}
-
 // snapshotSaved is told that a snapshot is the latest. After a leader's the log may
 // have to begin anew behind it.
 func (n *Node) snapshotSaved(s snapshot) error {
@@ -128,7 +114,7 @@ func (n *Node) snapshotSaved(s snapshot) error {
 	if last > s.index {
 		// Guard 7: raft has the old last index in memory, and with it would refuse
 		// the leader's entries and misstate its log in elections.
-		return n.failure.fail(core.E(core.Conflict, "restart: a leader's snapshot at %d has replaced a log up to %d", s.index, last))
+		return n.failure.restart(core.E(core.Conflict, "restart: a leader's snapshot at %d has replaced a log up to %d", s.index, last))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ func (n *Node) Close() error {
 		close(n.stop)
 		n.loops.Wait()
 		err := n.network.Close() // waits for the handlers of streams, which may use raft
+		n.dropExports(true)
 		err = errors.Join(err, n.raft.Shutdown().Error())
 		n.calls.Wait()
 		n.closeErr = errors.Join(err, n.closeStores())

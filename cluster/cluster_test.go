@@ -38,6 +38,10 @@ type netNode struct {
 }
 
 func newNetwork(tb testing.TB, size int) *network {
+	return networkOf(tb, size, func(*harness) {})
+}
+
+func networkOf(tb testing.TB, size int, change func(*harness)) *network {
 	nw := &network{tb: tb}
 	for i := range size {
 		nd := &netNode{h: newHarness(tb, vfs.NewMem()), front: listen(tb), conns: map[net.Conn]struct{}{}}
@@ -45,6 +49,7 @@ func newNetwork(tb testing.TB, size int) *network {
 		nd.h.options.Join = i > 0
 		nd.h.options.Advertise = nd.front.Addr().String()
 		nd.h.options.ElectionTimeout = 800 * time.Millisecond
+		change(nd.h)
 		nw.nodes = append(nw.nodes, nd)
 		nd.wg.Go(nd.forward)
 		tb.Cleanup(func() {

@@ -17,6 +17,7 @@ type failure struct {
 	once   sync.Once
 	err    atomic.Pointer[core.Error]
 	fatal  func(error)
+	anew   func(error) // Options.Restart
 	logger *slog.Logger
 }
 
@@ -27,6 +28,17 @@ func (f *failure) fail(err error) error {
 		f.err.Store(core.E(core.Unavailable, "this node has stopped: %v", err))
 		f.logger.Error("storage failed, this process must end", "err", err)
 		f.fatal(err)
+	})
+	return f.err.Load()
+}
+
+// restart ends the process so that it starts anew with what is on its disk. Until then,
+// or where Options.Restart returns, the node refuses everything, as after fail.
+func (f *failure) restart(reason error) error {
+	f.once.Do(func() {
+		f.err.Store(core.E(core.Unavailable, "this node starts anew: %v", reason))
+		f.logger.Warn("this process starts anew", "reason", reason)
+		f.anew(reason)
 	})
 	return f.err.Load()
 }

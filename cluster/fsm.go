@@ -30,6 +30,9 @@ type StateMachine interface {
 	OverlayBytes() int64
 	// Freeze begins a checkpoint. At most one is unfinished.
 	Freeze() (core.Checkpoint, error)
+	// SaveTo copies what is durable to a directory that does not exist yet, for another
+	// node, and returns the index of the last entry that the copy contains.
+	SaveTo(dir string) (core.LogIndex, error)
 }
 
 // fsm hands raft's committed entries to the state machine.

@@ -117,7 +117,11 @@ func LockHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
 		}
 		return nil, fmt.Errorf("lock data directory %s: %w", dir, err)
 	}
-	if err := h.identify(nodeID); err != nil {
+	err = h.identify(nodeID)
+	if err == nil && !h.IsNew() {
+		err = h.takeOver()
+	}
+	if err != nil {
 		return nil, errors.Join(err, h.lock.Close())
 	}
 	return h, nil

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -25,6 +26,8 @@ type logStore struct {
 	snapshot func() core.LogIndex                    // the latest snapshot
 	stored   func(core.LogIndex, raft.Configuration) // a configuration entry was stored
 	sums     *entrySums                              // of entries that this node proposed
+	suspect  func(core.LogIndex, error)              // an entry could not be read
+	writing  sync.Mutex                              // held during every change
 	entries  []commitlog.Entry                       // reused; raft's main goroutine only
 	bytes    atomic.Int64                            // stored since the node was opened
 	count    atomic.Int64
@@ -46,6 +49,7 @@ func (s *logStore) GetLog(index uint64, out *raft.Log) error {
 		return raft.ErrLogNotFound
 	}
 	if err != nil {
+		s.suspect(core.LogIndex(index), err)
 		return err
 	}
 	*out = raft.Log{Index: uint64(e.Index), Term: uint64(e.Term), Type: raft.LogType(e.Type), Data: e.Data, Extensions: e.Ext}
@@ -59,6 +63,8 @@ func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{
 // AppendedAt is not kept: it is the leader's clock, and segments are the same bytes
 // on every replica.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if err := s.failed(); err != nil {
 		return err
 	}
@@ -98,6 +104,8 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 //	first = start, last <= snap   entries that raft needs no more: kept, they are
 //	                              the messages; retention removes them (Node.Trim)
 func (s *logStore) DeleteRange(first, last uint64) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if err := s.failed(); err != nil {
 		return err
 	}

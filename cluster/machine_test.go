@@ -171,6 +171,23 @@ func (c *testCheckpoint) Write() error {
 	return nil
 }
 
+func (m *testMachine) SaveTo(dir string) (core.LogIndex, error) {
+	m.mu.Lock()
+	at := m.disk
+	m.mu.Unlock()
+	b, err := vfs.ReadFile(m.fs, m.name)
+	if errors.Is(err, os.ErrNotExist) {
+		b, err = []byte("{}"), nil
+	}
+	if err == nil {
+		err = m.fs.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = vfs.WriteFile(m.fs, m.fs.PathJoin(dir, m.fs.PathBase(m.name)), b)
+	}
+	return at, err
+}
+
 // fastMachine has no state but its index; for benchmarks.
 type fastMachine struct {
 	applied core.LogIndex
@@ -191,7 +208,10 @@ func (m *fastMachine) Applied() core.LogIndex              { return m.applied }
 func (m *fastMachine) Durable() core.LogIndex              { return 0 }
 func (m *fastMachine) FirstLive() core.LogIndex            { return 1 }
 func (m *fastMachine) OverlayBytes() int64                 { return 0 }
-func (m *fastMachine) Freeze() (core.Checkpoint, error)    { return fastCheckpoint(m.applied), nil }
+func (m *fastMachine) SaveTo(string) (core.LogIndex, error) {
+	return 0, core.E(core.Unsupported, "no state to copy")
+}
+func (m *fastMachine) Freeze() (core.Checkpoint, error) { return fastCheckpoint(m.applied), nil }
 
 type fastCheckpoint core.LogIndex
 
@@ -208,11 +228,14 @@ type harness struct {
 	dir     string
 	machine *testMachine
 	fatal   chan error
+	anew    chan error // why the process would have started anew
+	homed   bool       // the machine's state lies in the data directory, as a broker's does
+	home    *Home
 	options Options // FS, Dir, Machine and Fatal are filled in
 }
 
 func newHarness(tb testing.TB, fs vfs.FS) *harness {
-	return &harness{tb: tb, fs: fs, dir: "data", fatal: make(chan error, 1)}
+	return &harness{tb: tb, fs: fs, dir: "data", fatal: make(chan error, 1), anew: make(chan error, 1)}
 }
 
 // open opens the node over what the file system holds, and closes it at the end.
@@ -227,14 +250,42 @@ func (h *harness) open() *Node {
 }
 
 func (h *harness) tryOpen() (*Node, error) {
-	h.machine = openMachine(h.tb, h.fs, "index")
 	o := h.options
-	o.FS, o.Dir, o.Machine, o.ClusterID = h.fs, h.dir, h.machine, testCluster
+	if !h.homed {
+		h.machine = openMachine(h.tb, h.fs, "index")
+	} else if err := h.lock(); err != nil {
+		return nil, err
+	}
+	o.FS, o.Dir, o.Machine, o.ClusterID, o.Home = h.fs, h.dir, h.machine, testCluster, h.home
 	if o.CommitLog.SegmentBytes == 0 {
 		o.CommitLog.SegmentBytes = 256 << 10
 	}
 	o.Fatal = func(err error) { h.fatal <- err }
+	if h.homed {
+		o.Restart = func(err error) { h.anew <- err }
+	}
 	return Open(h.tb.Context(), o)
+}
+
+// lock locks the data directory and opens the machine's state in it.
+func (h *harness) lock() (err error) {
+	if h.home != nil {
+		_ = h.home.Close()
+	}
+	if h.home, err = LockHome(h.fs, h.dir, h.options.NodeID); err != nil {
+		return err
+	}
+	if h.home.IsNew() {
+		join := h.home.Found
+		if h.options.Join {
+			join = h.home.Join
+		}
+		if err := join(testCluster); err != nil {
+			return err
+		}
+	}
+	h.machine = openMachine(h.tb, h.fs, h.home.IndexDir())
+	return nil
 }
 
 // lead opens the node and waits until it leads.

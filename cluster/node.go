@@ -44,6 +44,19 @@ type Node struct {
 	checkpointDue   chan struct{}
 	sinceCheckpoint atomic.Int64 // log bytes applied since the last Freeze
 	checkpoints     atomic.Int64
+	checkpointing   sync.Mutex // held while a checkpoint is made
+
+	exports   exports
+	catchUp   catchUp
+	pace      pacer // of what other nodes fetch
+	filesSent atomic.Int64
+
+	scrub    scrubber
+	unsound  sync.Map     // by base: segments that are damaged and not repaired
+	scrubs   atomic.Int64 // rounds
+	scrubbed atomic.Int64 // bytes
+	damages  atomic.Int64 // segments found damaged
+	repaired atomic.Int64 // of those, and of those found at the start
 
 	trimMu  sync.Mutex // held while Trim makes a checkpoint
 	trimmed time.Time  // guarded by trimMu; when it made the last one
@@ -75,13 +88,17 @@ func Open(ctx context.Context, options Options) (*Node, error) {
 	o.FS, o.Dir, o.NodeID = home.fs, home.dir, home.nodeID
 	n := &Node{
 		o: o, home: home, machine: o.Machine,
-		failure:       failure{fatal: o.Fatal, logger: o.Logger},
+		failure:       failure{fatal: o.Fatal, anew: o.Restart, logger: o.Logger},
+		pace:          pacer{rate: o.FilesRate},
 		checkpointDue: make(chan struct{}, 1),
 		stop:          make(chan struct{}),
 	}
 	n.proposer.init(n)
 	n.leadership.init()
 	n.reader.init()
+	n.exports.init()
+	n.catchUp.init()
+	n.scrub.init(&n.o)
 	if err = n.openStores(); err == nil {
 		err = n.start()
 	}
@@ -115,7 +132,7 @@ func (n *Node) openStores() error {
 	if n.snapshots, err = openSnapshots(fs, dir); err != nil {
 		return err
 	}
-	n.snapshots.install, n.snapshots.saved = n.installSnapshot, n.snapshotSaved
+	n.snapshots.install, n.snapshots.saved, n.snapshots.holds = n.installSnapshot, n.snapshotSaved, n.logHolds
 	durable, snap := n.machine.Durable(), n.snapshots.latest.Load()
 	logDir := fs.PathJoin(n.o.Dir, logName)
 	head, err := commitlog.Head(fs, logDir) // before anything in it is changed
@@ -134,14 +151,14 @@ func (n *Node) openStores() error {
 	}
 	lo := n.o.CommitLog
 	lo.FS, lo.Dir, lo.Logger, lo.Durable = fs, logDir, n.o.Logger, durable
-	if n.log, err = commitlog.Open(lo); err != nil {
+	if err = n.openLog(lo, snap); err != nil {
 		return err
 	}
 	n.fsm = &fsm{machine: n.machine, replay: n.replay, due: n.applied, freeze: n.freeze, conf: n.committedConfiguration}
 	n.logs = &logStore{
 		log: n.log, fail: n.failure.fail, failed: n.failure.failed, watch: &n.watch, sums: &n.proposer.sums,
 		applied:  func() core.LogIndex { return max(core.LogIndex(n.fsm.seen.Load()), n.machine.Applied()) },
-		snapshot: n.snapshotIndex, stored: n.storedConfiguration,
+		snapshot: n.snapshotIndex, stored: n.storedConfiguration, suspect: n.suspect,
 	}
 	if err := n.checkLog(); err != nil {
 		return err
@@ -173,6 +190,7 @@ func (n *Node) start() error {
 		Listener: n.o.Listener, Advertise: n.advertised(), TLS: n.o.TLS, Logger: n.o.Logger,
 	})
 	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), newRaftLogger(n.o.Logger))
+	n.transport.electable = n.electable
 	config := raftConfig(&n.o, n.o.NodeID, n.leadership.notify)
 	r, err := raft.NewRaft(config, n.fsm, n.logs, n.stable, n.snapshots, n.transport)
 	if err != nil {
@@ -189,6 +207,9 @@ func (n *Node) start() error {
 	n.loops.Go(n.checkpointLoop)
 	n.network.Handle(progressService, n.tellProgress)
 	n.loops.Go(n.promoteLoop)
+	n.loops.Go(n.catchUpLoop)
+	n.loops.Go(n.scrubLoop)
+	n.Handle(filesService, n.serveFiles)
 	n.loops.Go(func() { n.watch.run(n.o.StallLimit, n.failure.fail, n.stop) })
 	n.loops.Go(n.proposer.batchLoop)
 	n.loops.Go(n.proposer.completeLoop)
@@ -247,7 +268,11 @@ func (n *Node) seedTime() error {
 
 // ReadAt reads a part of an entry's data, as commitlog.Log.ReadAt.
 func (n *Node) ReadAt(i core.LogIndex, pos, length uint32, buf []byte) ([]byte, core.Term, error) {
-	return n.log.ReadAt(i, pos, length, buf)
+	b, term, err := n.log.ReadAt(i, pos, length, buf)
+	if err != nil {
+		n.suspect(i, err)
+	}
+	return b, term, err
 }
 
 // FirstAfterTerm is the index of the first entry of a term after t, the index after

@@ -46,6 +46,9 @@ type Options struct {
 	// Fatal is called once, when storage failed, and must not return: the process
 	// has to end and to recover from its disk. It panics when nil.
 	Fatal func(error)
+	// Restart is called once, when another state has been put on the disk, and must not
+	// return: the process has to start anew with it (guard 7). Fatal when nil.
+	Restart func(error)
 	// LeaderChanged is called, from one goroutine, after each change of the leader
 	// that this node knows, and when this node is ready to lead.
 	LeaderChanged func()
@@ -67,6 +70,16 @@ type Options struct {
 	// ElectionTimeout is raft's heartbeat and election time-out (2 s); the leader's
 	// lease is half of it. Below 2 s a slow disk costs elections (guard 1).
 	ElectionTimeout time.Duration
+	// FilesRate bounds what other nodes fetch from this one, in bytes a second, when
+	// they are behind the log's retention or repair damage; 0: unbounded.
+	FilesRate int64
+	// ScrubInterval is the time between two readings of all sealed segments of the log;
+	// 0: never. ScrubRate bounds them, in bytes a second; 0: unbounded.
+	ScrubInterval time.Duration
+	ScrubRate     int64
+	// RepairTimeout is how long a start tries to fetch a damaged segment of the log from
+	// other nodes (1 min).
+	RepairTimeout time.Duration
 	// StallLimit is how long a disk write may take before the process ends (10 s).
 	StallLimit time.Duration
 }
@@ -90,6 +103,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
 	}
+	if o.Restart == nil {
+		o.Restart = o.Fatal
+	}
 	if o.LeaderChanged == nil {
 		o.LeaderChanged = func() {}
 	}
@@ -101,6 +117,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.CheckpointLogBytes, 256<<20)
 	setDefault(&o.TrimPause, 5*time.Second)
 	setDefault(&o.ElectionTimeout, 2*time.Second)
+	setDefault(&o.RepairTimeout, time.Minute)
 	setDefault(&o.StallLimit, 10*time.Second)
 	if o.MaxInFlight >= maxAppendEntries {
 		return o, core.E(core.Invalid, "cluster: %d entries in flight, want less than %d", o.MaxInFlight, maxAppendEntries)

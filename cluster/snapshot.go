@@ -33,6 +33,8 @@ type snapshotStore struct {
 	fs      vfs.FS
 	name    string
 	latest  atomic.Pointer[snapshot]
+	resume  atomic.Pointer[snapshot] // an earlier one, of which another node holds all; see catchup.go
+	holds   func(core.LogIndex, core.Term) bool
 	install func(*snapshot) error // gets what a leader's snapshot covers, or refuses; sets dead
 	saved   func(snapshot) error  // a snapshot is durable
 }
@@ -138,22 +140,27 @@ func (s *snapshot) meta() *raft.SnapshotMeta {
 	}
 }
 
-// List implements raft.SnapshotStore.
+// List implements raft.SnapshotStore. It is what raft sends to a node that lacks entries
+// which the log has lost.
 func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	snap := s.latest.Load()
 	if snap == nil {
 		return nil, nil
+	}
+	if r := s.resume.Load(); r != nil && r.index < snap.index && s.holds(r.index, r.term) {
+		snap = r
 	}
 	return []*raft.SnapshotMeta{snap.meta()}, nil
 }
 
 // Open implements raft.SnapshotStore.
 func (s *snapshotStore) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	snap := s.latest.Load()
-	if snap == nil || snap.id() != id {
-		return nil, nil, core.E(core.NotFound, "no snapshot %s", id)
+	for _, snap := range []*snapshot{s.resume.Load(), s.latest.Load()} {
+		if snap != nil && snap.id() == id {
+			return snap.meta(), io.NopCloser(bytes.NewReader(snap.encode())), nil
+		}
 	}
-	return snap.meta(), io.NopCloser(bytes.NewReader(snap.encode())), nil
+	return nil, nil, core.E(core.NotFound, "no snapshot %s", id)
 }
 
 // Create implements raft.SnapshotStore.

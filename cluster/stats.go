@@ -25,6 +25,15 @@ type Stats struct {
 	WaitingBytes  int
 	InFlight      int // entries in raft's hands
 	Checkpoints   int64
+
+	FilesServed  int64 // bytes that other nodes fetched from this one
+	FilesFetched int64 // bytes that this one fetched
+	CatchingUp   bool  // it is fetching the leader's state
+	ScrubRounds  int64 // readings of all sealed segments
+	Scrubbed     int64 // bytes of them
+	Damages      int64 // segments found damaged while the node ran
+	Repaired     int64 // segments replaced by another node's copy, at the start too
+	Unrepaired   int   // segments that are damaged now
 }
 
 // Stats gives the node's figures.
@@ -36,11 +45,14 @@ func (n *Node) Stats() Stats {
 		Applied:   n.machine.Applied(), Durable: n.machine.Durable(), Snapshot: n.snapshotIndex(),
 		StoredEntries: n.logs.count.Load(), StoredBytes: n.logs.bytes.Load(),
 		Checkpoints: n.checkpoints.Load(),
+		FilesServed: n.filesSent.Load(), FilesFetched: n.catchUp.received.Load(), CatchingUp: n.catchUp.active.Load(),
+		ScrubRounds: n.scrubs.Load(), Scrubbed: n.scrubbed.Load(), Damages: n.damages.Load(), Repaired: n.repaired.Load(),
 	}
 	for _, f := range n.log.Segments() {
 		s.LogBytes += f.Bytes
 		s.LogFiles++
 	}
+	n.unsound.Range(func(any, any) bool { s.Unrepaired++; return true })
 	p := &n.proposer
 	p.mu.Lock()
 	s.Commands, s.Groups, s.InFlight = p.commands, p.groups, p.inFlight

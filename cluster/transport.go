@@ -23,6 +23,7 @@ import (
 // for those of the one it meant.
 type transport struct {
 	*raft.NetworkTransport
+	electable func() error // why this node must not ask for votes, or nil
 }
 
 // SetHeartbeatHandler does nothing, on purpose.
@@ -65,11 +66,17 @@ func fitting(entries []*raft.Log, limit int) int {
 
 // RequestVote implements raft.Transport.
 func (t transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	if err := t.electable(); err != nil {
+		return err
+	}
 	return t.NetworkTransport.RequestVote(id, qualified(id, addr), args, resp)
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	if err := t.electable(); err != nil {
+		return err
+	}
 	return t.NetworkTransport.RequestPreVote(id, qualified(id, addr), args, resp)
 }
 
@@ -93,7 +100,7 @@ const rpcTimeout = 10 * time.Second
 // newTransport has raft speak through network. own is this node's id, addr what other
 // nodes dial.
 func newTransport(network *peer.Network, own, addr string, logger hclog.Logger) transport {
-	return transport{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return transport{electable: func() error { return nil }, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          &streamLayer{Listener: network.Raft(), network: network, own: own, addr: address(addr)},
 		MaxPool:         2,
 		MaxRPCsInFlight: 1, // guard 5: no pipelining

@@ -26,6 +26,13 @@ func (n *Node) trimDead() {
 	if to == 0 {
 		return
 	}
+	room, known := n.home.room()
+	n.dropExports(known && room < 2*reserveBytes)
+	n.exports.mu.Lock()
+	defer n.exports.mu.Unlock()
+	if len(n.exports.all) > 0 {
+		return // another node fetches the log, or is about to go on from there
+	}
 	if err := n.log.TrimHead(to); err != nil {
 		n.o.Logger.Warn("old segments not removed", "to", uint64(to), "err", err)
 	}

@@ -75,6 +75,19 @@ var figures = []figure{
 	raftFigure(prometheus.GaugeValue, "commands_waiting_bytes", "Bytes of the commands not yet given to raft.", func(s *cluster.Stats) float64 { return float64(s.WaitingBytes) }),
 	raftFigure(prometheus.GaugeValue, "command_groups_in_flight", "Groups of commands that raft is at work on.", func(s *cluster.Stats) float64 { return float64(s.InFlight) }),
 	raftFigure(prometheus.CounterValue, "index_checkpoints_total", "Checkpoints of the indexes.", func(s *cluster.Stats) float64 { return float64(s.Checkpoints) }),
+	raftFigure(prometheus.CounterValue, "files_served_bytes_total", "Bytes of files that other nodes fetched from this one.", func(s *cluster.Stats) float64 { return float64(s.FilesServed) }),
+	raftFigure(prometheus.CounterValue, "files_fetched_bytes_total", "Bytes of files that this node fetched from others.", func(s *cluster.Stats) float64 { return float64(s.FilesFetched) }),
+	raftFigure(prometheus.GaugeValue, "catching_up", "1 while this node fetches the leader's state as files.", func(s *cluster.Stats) float64 {
+		if s.CatchingUp {
+			return 1
+		}
+		return 0
+	}),
+	raftFigure(prometheus.CounterValue, "scrub_rounds_total", "Readings of all sealed segments of the log.", func(s *cluster.Stats) float64 { return float64(s.ScrubRounds) }),
+	raftFigure(prometheus.CounterValue, "scrub_bytes_total", "Bytes of sealed segments that were read and checked.", func(s *cluster.Stats) float64 { return float64(s.Scrubbed) }),
+	raftFigure(prometheus.CounterValue, "segments_damaged_total", "Segments that were found damaged while the node ran.", func(s *cluster.Stats) float64 { return float64(s.Damages) }),
+	raftFigure(prometheus.CounterValue, "segments_repaired_total", "Segments that were replaced by another node's copy.", func(s *cluster.Stats) float64 { return float64(s.Repaired) }),
+	raftFigure(prometheus.GaugeValue, "segments_unrepaired", "Segments that are damaged and could not be repaired yet.", func(s *cluster.Stats) float64 { return float64(s.Unrepaired) }),
 }
 
 // Describe implements prometheus.Collector.

@@ -91,7 +91,7 @@ func (b *broker) serveHTTP(ctx context.Context) error {
 
 func (b *broker) openIndex(context.Context) error {
 	store, err := index.Open(index.Options{
-		FS: b.fs, Dir: filepath.Join(b.config.DataDir, indexDir),
+		FS: b.fs, Dir: b.home.IndexDir(),
 		CacheBytes: int64(b.config.IndexCache), Logger: b.log, Fatal: b.fatal,
 	})
 	if err != nil {
@@ -112,6 +112,8 @@ func (b *broker) openNode(ctx context.Context) error {
 	}
 	node, err := cluster.Open(ctx, cluster.Options{
 		FS: b.fs, Home: b.home, Listener: b.nodeListener, Advertise: b.config.NodeAdvertise, TLS: b.tls, Machine: b.state, Logger: b.log, Fatal: b.fatal,
+		Restart: b.restart, FilesRate: int64(b.config.CatchUpRate),
+		ScrubInterval: b.config.ScrubInterval, ScrubRate: int64(b.config.ScrubRate),
 		CommitLog: commitlog.Options{
 			SegmentBytes: int64(b.config.SegmentSize), Flush: flush,
 			FlushInterval: b.config.FlushInterval, CacheBytes: int64(b.config.LogCache),

@@ -45,6 +45,9 @@ type Config struct {
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
 	SegmentSize   Size          `key:"segment-size" min:"1MiB" max:"2GiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
 	LogCache      Size          `key:"log-cache" min:"1MiB" default:"64MiB" doc:"Memory for the newest entries of the log, from which consumers at the tail are served."`
+	CatchUpRate   Size          `key:"catch-up-rate" default:"64MiB" doc:"Bytes a second that this node gives to others that fetch its files, because they were away for too long or repair damage. 0 means no limit."`
+	ScrubInterval time.Duration `key:"scrub-interval" default:"24h" doc:"Time between two readings of the whole log but its newest file, to find what the disk has damaged while other nodes have a good copy. 0s means never."`
+	ScrubRate     Size          `key:"scrub-rate" default:"16MiB" doc:"Bytes a second that such a reading reads at most. 0 means no limit."`
 	IndexCache    Size          `key:"index-cache" min:"1MiB" default:"16MiB" doc:"Memory for blocks of the index files."`
 
 	GCPercent       int           `key:"gc-percent" min:"10" default:"100" section:"Process" doc:"How much the heap may grow, in percent of what is live, before memory is collected."`
