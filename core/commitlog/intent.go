@@ -55,6 +55,32 @@ func parseIntent(b []byte, name string) (intent, error) {
 	return in, nil
 }
 
+func (in intent) String() string {
+	if in.kind == intentReset {
+		return fmt.Sprintf("reset to entry %d", in.index)
+	}
+	return fmt.Sprintf("truncate from entry %d", in.index)
+}
+
+// change makes in durable and then do what it says, with the background's work ended and
+// syncs held off. The caller holds trimMu and appendMu.
+func (l *Log) change(in intent, do func() error) error {
+	if err := l.waitSealed(); err != nil {
+		return err
+	}
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.stopFilling()
+	err := l.writeIntent(in)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return fmt.Errorf("%v: %w", in, err)
+	}
+	return nil
+}
+
 // writeIntent makes in durable: from here on the change will happen.
 func (l *Log) writeIntent(in intent) error {
 	return vfs.WriteFile(l.fs, l.path(intentName), in.encode())

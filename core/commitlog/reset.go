@@ -2,7 +2,6 @@ package commitlog
 
 import (
 	"errors"
-	"fmt"
 
 	"polylog/core"
 	"polylog/core/vfs"
@@ -21,19 +20,10 @@ func (l *Log) Reset(next core.LogIndex) error {
 	if next == 0 {
 		return core.E(core.Invalid, "reset to entry 0, indexes begin at 1")
 	}
-	return l.fail(l.reset(next))
+	return l.fail(l.change(intent{intentReset, next}, func() error { return l.reset(next) }))
 }
 
 func (l *Log) reset(next core.LogIndex) error {
-	if err := l.waitSealed(); err != nil {
-		return err
-	}
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.stopFilling()
-	if err := l.writeIntent(intent{kind: intentReset, index: next}); err != nil {
-		return fmt.Errorf("reset to entry %d: %w", next, err)
-	}
 	l.mu.Lock()
 	old := l.segs
 	// Holds nothing, so it needs no file.
@@ -48,7 +38,7 @@ func (l *Log) reset(next core.LogIndex) error {
 	}
 	s, err := l.resumeReset(next)
 	if err != nil {
-		return fmt.Errorf("reset to entry %d: %w", next, err)
+		return err
 	}
 	l.mu.Lock()
 	l.setSegsLocked([]*segment{s})

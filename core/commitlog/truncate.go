@@ -2,7 +2,6 @@ package commitlog
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"polylog/core"
@@ -29,19 +28,10 @@ func (l *Log) TruncateTail(from core.LogIndex) error {
 	case from < first || from > next:
 		return core.E(core.Invalid, "truncate from entry %d, the log holds %d to %d", from, first, next-1)
 	}
-	return l.fail(l.truncateTail(from))
+	return l.fail(l.change(intent{intentTruncate, from}, func() error { return l.truncateTail(from) }))
 }
 
 func (l *Log) truncateTail(from core.LogIndex) error {
-	if err := l.waitSealed(); err != nil {
-		return err
-	}
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.stopFilling()
-	if err := l.writeIntent(intent{kind: intentTruncate, index: from}); err != nil {
-		return fmt.Errorf("truncate from entry %d: %w", from, err)
-	}
 	old, dropped := l.forget(from)
 	for _, s := range dropped {
 		if err := s.close(); err != nil {
@@ -52,10 +42,10 @@ func (l *Log) truncateTail(from core.LogIndex) error {
 	old.use.Unlock() //nolint:staticcheck // an empty section: a barrier
 	s, err := l.resumeTruncate(from)
 	if err != nil {
-		return fmt.Errorf("truncate from entry %d: %w", from, err)
+		return err
 	}
 	if s.next() != from {
-		return errors.Join(core.E(core.Corrupt, "%s: truncate from entry %d: only entries before %d are whole", s.path, from, s.next()), s.file.Close())
+		return errors.Join(core.E(core.Corrupt, "%s: only entries before %d are whole", s.path, s.next()), s.file.Close())
 	}
 	l.mu.Lock()
 	l.setSegsLocked(append(slices.Clone(l.segs[:len(l.segs)-1]), s))
