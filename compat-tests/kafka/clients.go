@@ -57,6 +57,10 @@ var quickJVM = []string{
 	"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 }
 
+// patience is how long a scenario may take before it counts as one that hangs. It is far more
+// than any takes, so that a slow machine fails none.
+const patience = 3 * time.Minute
+
 // runClient puts one client through every scenario; what it and its library print goes to a file.
 func runClient(ctx context.Context, o options, c client, addr string, r *reference) row {
 	out := row{name: c.name, cells: map[string]cell{}}
@@ -76,7 +80,7 @@ func runClient(ctx context.Context, o options, c client, addr string, r *referen
 	} else if d, err = startDriver(addr, log, c.command...); err == nil {
 		defer d.stop()
 		var got proto.Args
-		hello, cancel := context.WithTimeout(ctx, 30*time.Second)
+		hello, cancel := context.WithTimeout(ctx, patience)
 		got, out.broken = d.call(hello, "hello", nil)
 		cancel()
 		out.version = got["version"]
@@ -92,7 +96,7 @@ func runClient(ctx context.Context, o options, c client, addr string, r *referen
 			continue
 		}
 		begin := time.Now()
-		limit, cancel := context.WithTimeout(ctx, 40*time.Second)
+		limit, cancel := context.WithTimeout(ctx, patience)
 		if t != nil {
 			err = t.run(limit, s.name, c.name, r)
 		} else {

@@ -158,7 +158,7 @@ func (k kafkaTools) codec(ctx context.Context, r *reference, topic, codec string
 func (k kafkaTools) console(ctx context.Context, topic string, args ...string) (string, error) {
 	out, err := k.server(ctx, "kafka-console-consumer", append([]string{
 		"--topic", topic, "--formatter-property", "print.offset=true", "--formatter-property", "key.separator=:",
-		"--timeout-ms", "15000",
+		"--timeout-ms", "120000",
 	}, args...)...)
 	return regexp.MustCompile(`(?m)^Offset:`).ReplaceAllString(out, ""), err
 }
@@ -191,7 +191,7 @@ func (k kafkaTools) group(ctx context.Context, r *reference, topic string) error
 		return err
 	}
 	out, err := k.server(ctx, "kafka-verifiable-consumer", "--topic", topic, "--group-id", topic,
-		"--max-messages", "600", "--reset-policy", "earliest", "--session-timeout", "10000")
+		"--max-messages", "600", "--reset-policy", "earliest", "--session-timeout", proto.Itoa(proto.Session.Milliseconds()))
 	if err != nil {
 		return err
 	}

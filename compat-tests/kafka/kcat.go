@@ -224,7 +224,7 @@ func (k kcat) member(ctx context.Context, topic string) (*kcatMember, error) {
 	defer say.Close()
 	m := &kcatMember{out: out.Name(), say: say.Name(), done: make(chan error, 1)}
 	m.cmd = exec.CommandContext(ctx, "kcat", "-b", k.addr, "-u", "-f", `%s\n`, "-X", "auto.offset.reset=earliest",
-		"-X", "heartbeat.interval.ms=300", "-X", "session.timeout.ms=10000", "-G", topic, topic)
+		"-X", "heartbeat.interval.ms=300", "-X", "session.timeout.ms="+proto.Itoa(proto.Session.Milliseconds()), "-G", topic, topic)
 	m.cmd.Stdout, m.cmd.Stderr = out, say
 	if err := m.cmd.Start(); err != nil {
 		return nil, err
@@ -242,8 +242,6 @@ func text(file string) string {
 }
 
 func (m *kcatMember) waitFor(ctx context.Context, what *regexp.Regexp) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
 	for {
 		if slices.ContainsFunc(strings.Split(text(m.say), "\n"), what.MatchString) {
 			return nil

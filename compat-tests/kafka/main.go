@@ -100,7 +100,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 
 // target starts the broker that is asked for and returns its address and how to stop it.
 func target(ctx context.Context, o options) (string, func() error, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	dir := filepath.Join(o.work, "broker")
 	var b *harness.Broker

@@ -88,8 +88,6 @@ func leave(ctx context.Context, d *driver, m string) error {
 
 // settled waits until the members hold all partitions between them, each once, none of them idle.
 func settled(ctx context.Context, d *driver, topic string, names ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
-	defer cancel()
 	return d.await(ctx, fmt.Sprintf("%d members to share %d partitions", len(names), groupParts), func(ms map[string]*member) bool {
 		var all []string
 		for _, n := range names {

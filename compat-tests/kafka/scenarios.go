@@ -163,9 +163,7 @@ func partitions(ctx context.Context, d *driver, r *reference, id string) error {
 	if _, err := d.call(ctx, "addparts", proto.Args{"topic": topic, "total": "5"}); err != nil {
 		return err
 	}
-	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return r.has(soon, topic, 5)
+	return r.has(ctx, topic, 5)
 }
 
 func configs(ctx context.Context, d *driver, r *reference, id string) error {
@@ -180,16 +178,15 @@ func configs(ctx context.Context, d *driver, r *reference, id string) error {
 	if _, err := d.call(ctx, "setconfig", proto.Args{"topic": topic, "key": "retention.ms", "value": "3600000"}); err != nil {
 		return err
 	}
-	for range 50 { // Apache Kafka's answer can precede what another request sees
+	for last := ""; ; { // Apache Kafka's answer can precede what another request sees
 		got, err := d.call(ctx, "getconfig", key)
 		if err != nil {
-			return err
+			return fmt.Errorf("retention.ms is %q after it was set: %w", last, err)
 		}
-		if got["value"] == "3600000" {
+		if last = got["value"]; last == "3600000" {
 			return nil
 		}
 	}
-	return fmt.Errorf("retention.ms is not 3600000 after it was set")
 }
 
 func deleteRecords(ctx context.Context, d *driver, r *reference, id string) error {

@@ -24,14 +24,10 @@ type driver struct {
 	proto.Driver
 	adm *kadm.Client
 
-	mu      sync.Mutex
-	members map[string]*member
-	writers map[string]*kgo.Client // idempotent producers, one a topic, so that sequences go on
-}
+	members proto.Members
 
-type member struct {
-	cancel context.CancelFunc
-	done   chan error
+	mu      sync.Mutex
+	writers map[string]*kgo.Client // idempotent producers, one a topic, so that sequences go on
 }
 
 func main() {
@@ -39,13 +35,11 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	d := &driver{adm: kadm.NewClient(cl), members: map[string]*member{}, writers: map[string]*kgo.Client{}}
+	d := &driver{adm: kadm.NewClient(cl), writers: map[string]*kgo.Client{}}
 	d.Bootstrap = os.Args[1]
 	d.Ops = map[string]func(proto.Args) (proto.Args, error){
-		"hello": func(proto.Args) (proto.Args, error) {
-			return proto.Args{"version": proto.Module("github.com/twmb/franz-go")}, nil
-		},
-		"produce": d.produce, "consume": d.consume, "join": d.join, "leave": d.leave,
+		"hello":   proto.Hello("github.com/twmb/franz-go"),
+		"produce": d.produce, "consume": d.consume, "join": d.join, "leave": d.members.Leave,
 		"create": d.create, "delete": d.delete, "topics": d.topics, "describe": d.describe,
 		"addparts": d.addParts, "getconfig": d.getConfig, "setconfig": d.setConfig,
 		"groups": d.groups, "describegroup": d.describeGroup, "offsets": d.offsets,
@@ -152,7 +146,7 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(a["group"]), kgo.ConsumeTopics(a["topic"]), kgo.Balancers(balancer), kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(300 * time.Millisecond), kgo.SessionTimeout(10 * time.Second),
+		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(300 * time.Millisecond), kgo.SessionTimeout(proto.Session),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(200 * time.Millisecond),
 		kgo.OnPartitionsAssigned(change(true)), kgo.OnPartitionsRevoked(change(false)), kgo.OnPartitionsLost(change(false)),
 	}
@@ -163,19 +157,12 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m := &member{cancel: cancel, done: make(chan error, 1)}
-	d.mu.Lock()
-	d.members[a["member"]] = m
-	d.mu.Unlock()
-	go func() {
+	d.members.Join(a["member"], func(ctx context.Context) error {
 		defer cl.CloseAllowingRebalance()
 		for {
 			f := cl.PollFetches(ctx)
 			if ctx.Err() != nil {
-				cl.CloseAllowingRebalance()
-				m.done <- nil
-				return
+				return nil
 			}
 			f.EachRecord(func(r *kgo.Record) { d.Rec(a["member"], r.Topic, r.Partition, r.Offset, r.Value) })
 			err := errors.Join(f.Err(), cl.CommitUncommittedOffsets(ctx))
@@ -184,14 +171,6 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 				fmt.Fprintln(os.Stderr, a["member"], err)
 			}
 		}
-	}()
+	})
 	return nil, nil
-}
-
-func (d *driver) leave(a proto.Args) (proto.Args, error) {
-	d.mu.Lock()
-	m := d.members[a["member"]]
-	d.mu.Unlock()
-	m.cancel()
-	return nil, <-m.done
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -24,23 +23,15 @@ type driver struct {
 	proto.Driver
 	cl *kafka.Client
 
-	mu      sync.Mutex
-	members map[string]*member
-}
-
-type member struct {
-	cancel context.CancelFunc
-	done   chan error
+	members proto.Members
 }
 
 func main() {
-	d := &driver{cl: &kafka.Client{Addr: kafka.TCP(os.Args[1]), Transport: quick}, members: map[string]*member{}}
+	d := &driver{cl: &kafka.Client{Addr: kafka.TCP(os.Args[1]), Transport: quick}}
 	d.Bootstrap = os.Args[1]
 	d.Ops = map[string]func(proto.Args) (proto.Args, error){
-		"hello": func(proto.Args) (proto.Args, error) {
-			return proto.Args{"version": proto.Module("github.com/segmentio/kafka-go")}, nil
-		},
-		"produce": d.produce, "consume": d.consume, "join": d.join, "leave": d.leave,
+		"hello":   proto.Hello("github.com/segmentio/kafka-go"),
+		"produce": d.produce, "consume": d.consume, "join": d.join, "leave": d.members.Leave,
 		"create": d.create, "delete": d.delete, "topics": d.topics, "describe": d.describe,
 		"addparts": d.addParts, "getconfig": d.getConfig, "setconfig": d.setConfig,
 		"groups": d.groups, "describegroup": d.describeGroup, "offsets": d.offsets,
@@ -119,18 +110,13 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 	}
 	g, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID: a["group"], Brokers: []string{d.Bootstrap}, Topics: []string{a["topic"]},
-		HeartbeatInterval: 300 * time.Millisecond, SessionTimeout: 10 * time.Second, RebalanceTimeout: 10 * time.Second,
+		HeartbeatInterval: 300 * time.Millisecond, SessionTimeout: proto.Session, RebalanceTimeout: proto.Session,
 		JoinGroupBackoff: 200 * time.Millisecond, StartOffset: kafka.FirstOffset,
 	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m := &member{cancel: cancel, done: make(chan error, 1)}
-	d.mu.Lock()
-	d.members[a["member"]] = m
-	d.mu.Unlock()
-	go func() {
+	d.members.Join(a["member"], func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			gen, err := g.Next(ctx)
 			if err != nil {
@@ -148,8 +134,8 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 			}
 			d.Assigned(a["member"], parts)
 		}
-		m.done <- g.Close()
-	}()
+		return g.Close()
+	})
 	return nil, nil
 }
 
@@ -170,12 +156,4 @@ func (d *driver) follow(ctx context.Context, member, topic string, as kafka.Part
 	if ctx.Err() == nil && !errors.Is(err, kafka.ErrGenerationEnded) {
 		fmt.Fprintln(os.Stderr, member, topic, as.ID, err)
 	}
-}
-
-func (d *driver) leave(a proto.Args) (proto.Args, error) {
-	d.mu.Lock()
-	m := d.members[a["member"]]
-	d.mu.Unlock()
-	m.cancel()
-	return nil, <-m.done
 }

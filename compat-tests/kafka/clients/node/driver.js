@@ -111,7 +111,7 @@ async function consume(a) {
 async function join(a) {
   if (a.instance || a.assignor) throw new Unsupported();
   const c = kafka.consumer({
-    groupId: a.group, heartbeatInterval: 300, sessionTimeout: 10000, rebalanceTimeout: 10000, maxWaitTimeInMs: 200,
+    groupId: a.group, heartbeatInterval: 300, sessionTimeout: 30000, rebalanceTimeout: 30000, maxWaitTimeInMs: 200,
     retry: { initialRetryTime: 100 },
   });
   members.set(a.member, c);

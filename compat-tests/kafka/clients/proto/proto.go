@@ -34,7 +34,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
+
+// Session is the session time-out of members, and the rebalance time-out where a library has
+// one: members leave by themselves, so it only has to be longer than a slow machine makes
+// anything take. The drivers in other languages have the same.
+const Session = 30 * time.Second
 
 // ErrUnsupported is the outcome of an operation that the library does not have.
 var ErrUnsupported = errors.New("unsupported")

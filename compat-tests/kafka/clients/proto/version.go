@@ -2,8 +2,13 @@ package proto
 
 import "runtime/debug"
 
-// Module is the version of a module that is built into this program.
-func Module(path string) string {
+// Hello is the operation of that name, of the driver for a module.
+func Hello(module string) func(Args) (Args, error) {
+	return func(Args) (Args, error) { return Args{"version": version(module)}, nil }
+}
+
+// version is the version of a module that is built into this program.
+func version(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -84,7 +84,7 @@ class Member(aiokafka.ConsumerRebalanceListener):
         self.leaving = False
         self.consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=bootstrap, group_id=a["group"], enable_auto_commit=False, auto_offset_reset="earliest",
-            heartbeat_interval_ms=300, session_timeout_ms=10000, fetch_max_wait_ms=200, metadata_max_age_ms=2000,
+            heartbeat_interval_ms=300, session_timeout_ms=30000, fetch_max_wait_ms=200, metadata_max_age_ms=2000,
             group_instance_id=a.get("instance"),
         )
         self.consumer.subscribe([a["topic"]], listener=self)

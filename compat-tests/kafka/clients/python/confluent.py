@@ -49,7 +49,7 @@ def consume(a):
     tp = ck.TopicPartition(a["topic"], int(a["part"]), int(a.get("offset", 0)))
     if "time" in a:
         tp.offset = int(a["time"])
-        [tp] = c.offsets_for_times([tp], timeout=10)
+        [tp] = c.offsets_for_times([tp], timeout=60)
     c.assign([tp])
     recs = []
     while len(recs) < int(a["count"]):
@@ -69,7 +69,7 @@ class Member:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "heartbeat.interval.ms": 300,
-            "session.timeout.ms": 10000,
+            "session.timeout.ms": 30000,
             "fetch.wait.max.ms": 200,
             "partition.assignment.strategy": "cooperative-sticky" if a.get("assignor") == "cooperative" else "range",
         }
@@ -139,11 +139,11 @@ def delete(a):
 
 
 def topics(a):
-    return {"topics": ",".join(admin.list_topics(timeout=10).topics)}
+    return {"topics": ",".join(admin.list_topics(timeout=60).topics)}
 
 
 def describe(a):
-    return {"parts": len(admin.list_topics(a["topic"], timeout=10).topics[a["topic"]].partitions)}
+    return {"parts": len(admin.list_topics(a["topic"], timeout=60).topics[a["topic"]].partitions)}
 
 
 def addparts(a):
@@ -197,7 +197,7 @@ def deleterecords(a):
 
 def bounds(a):
     c = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
-    low, high = c.get_watermark_offsets(ck.TopicPartition(a["topic"], int(a["part"])), timeout=10)
+    low, high = c.get_watermark_offsets(ck.TopicPartition(a["topic"], int(a["part"])), timeout=60)
     c.close()
     return {"low": low, "high": high}
 

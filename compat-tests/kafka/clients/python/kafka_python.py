@@ -68,7 +68,7 @@ class Member(kafka.ConsumerRebalanceListener):
         self.leaving = threading.Event()
         self.consumer = KafkaConsumer(
             bootstrap_servers=bootstrap, group_id=a["group"], enable_auto_commit=False, auto_offset_reset="earliest",
-            heartbeat_interval_ms=300, session_timeout_ms=10000, fetch_max_wait_ms=200,
+            heartbeat_interval_ms=300, session_timeout_ms=30000, fetch_max_wait_ms=200,
             group_instance_id=a.get("instance"), partition_assignment_strategy=[RangePartitionAssignor],
         )
         self.consumer.subscribe([a["topic"]], listener=self)

@@ -18,24 +18,18 @@ import (
 type driver struct {
 	proto.Driver
 
+	members proto.Members
+
 	mu      sync.Mutex
-	members map[string]*member
 	writers map[string]sarama.SyncProducer // idempotent ones, one a topic, so that sequences go on
 }
 
-type member struct {
-	cancel context.CancelFunc
-	done   chan error
-}
-
 func main() {
-	d := &driver{members: map[string]*member{}, writers: map[string]sarama.SyncProducer{}}
+	d := &driver{writers: map[string]sarama.SyncProducer{}}
 	d.Bootstrap = os.Args[1]
 	d.Ops = map[string]func(proto.Args) (proto.Args, error){
-		"hello": func(proto.Args) (proto.Args, error) {
-			return proto.Args{"version": proto.Module("github.com/IBM/sarama")}, nil
-		},
-		"produce": d.produce, "consume": d.consume, "join": d.join, "leave": d.leave,
+		"hello":   proto.Hello("github.com/IBM/sarama"),
+		"produce": d.produce, "consume": d.consume, "join": d.join, "leave": d.members.Leave,
 		"create": d.create, "delete": d.delete, "topics": d.topics, "describe": d.describe,
 		"addparts": d.addParts, "getconfig": d.getConfig, "setconfig": d.setConfig,
 		"groups": d.groups, "describegroup": d.describeGroup, "offsets": d.offsets,
@@ -140,19 +134,14 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
 	c.Consumer.Offsets.AutoCommit.Enable = false
 	c.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
-	c.Consumer.Group.Session.Timeout = 10 * time.Second
+	c.Consumer.Group.Session.Timeout = proto.Session
 	c.Consumer.MaxWaitTime = 200 * time.Millisecond
 	c.Consumer.Group.InstanceId = a["instance"]
 	g, err := sarama.NewConsumerGroup(d.seeds(), a["group"], c)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m := &member{cancel: cancel, done: make(chan error, 1)}
-	d.mu.Lock()
-	d.members[a["member"]] = m
-	d.mu.Unlock()
-	go func() {
+	d.members.Join(a["member"], func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			if err := g.Consume(ctx, []string{a["topic"]}, &handler{d: d, member: a["member"]}); err != nil {
 				fmt.Fprintln(os.Stderr, a["member"], err)
@@ -161,8 +150,8 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 				}
 			}
 		}
-		m.done <- g.Close()
-	}()
+		return g.Close()
+	})
 	return nil, nil
 }
 
@@ -195,12 +184,4 @@ func (h *handler) ConsumeClaim(s sarama.ConsumerGroupSession, c sarama.ConsumerG
 		s.Commit()
 	}
 	return nil
-}
-
-func (d *driver) leave(a proto.Args) (proto.Args, error) {
-	d.mu.Lock()
-	m := d.members[a["member"]]
-	d.mu.Unlock()
-	m.cancel()
-	return nil, <-m.done
 }

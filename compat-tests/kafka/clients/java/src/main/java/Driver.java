@@ -224,7 +224,7 @@ public final class Driver {
         ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false",
         ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest",
         ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, "300",
-        ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "10000",
+        ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "30000",
         ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, "200",
         ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
         "cooperative".equals(a.get("assignor")) ? CooperativeStickyAssignor.class.getName() : RangeAssignor.class.getName()));
