@@ -275,6 +275,16 @@ func (n *Node) ReadAt(i core.LogIndex, pos, length uint32, buf []byte) ([]byte, 
 	return b, term, err
 }
 
+// Lend is a part of an applied entry's data where it lies, as commitlog.Log.Lend. Raft never
+// truncates such an entry.
+func (n *Node) Lend(i core.LogIndex, pos, length uint32, front []byte) (core.Extent, core.Term, error) {
+	e, term, err := n.log.Lend(i, pos, length, front)
+	if err != nil {
+		n.suspect(i, err)
+	}
+	return e, term, err
+}
+
 // FirstAfterTerm is the index of the first entry of a term after t, the index after
 // the last entry when there is none.
 func (n *Node) FirstAfterTerm(t core.Term) core.LogIndex { return n.log.FirstAfterTerm(t) }

@@ -30,6 +30,8 @@ import (
 const (
 	// BatchHeaderLen is the length of a batch without records, in bytes.
 	BatchHeaderLen = 61
+	// BatchMagic is the only format that is stored.
+	BatchMagic = 2
 	// BatchPatchLen is how much of a batch's front may be rewritten without
 	// touching the CRC, in bytes.
 	BatchPatchLen = 16

@@ -1,7 +1,9 @@
 package router_test
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +124,65 @@ func TestReadDamagedBatch(t *testing.T) {
 	}
 	if _, err := r.Read(q, 2, o, &dst); err != nil {
 		t.Errorf("what is good behind it: %v", err)
+	}
+}
+
+// TestReadLent has large batches of a cold log lent, small ones and warm ones read.
+func TestReadLent(t *testing.T) {
+	r, log := routertest.Start(t, nil)
+	q := routertest.Topic(t, r, "a", 1, nil).Partitions[0] // entry 1
+	large, small := routertest.Batch(t, 1, strings.Repeat("x", 100_000)), routertest.Batch(t, 1, "x")
+	for _, b := range [][]byte{large, small, large} {
+		mustPublish(t, r, q, b)
+	}
+	lend := router.ReadOptions{MaxBytes: 1 << 20, Lend: true}
+	for name, c := range map[string]struct {
+		cold bool
+		o    router.ReadOptions
+		lent int
+	}{
+		"warm": {false, lend, 0}, "not asked for": {true, router.ReadOptions{MaxBytes: 1 << 20}, 0}, "cold": {true, lend, 2},
+	} {
+		log.SetCold(c.cold)
+		var dst router.Batches
+		if _, err := r.Read(q, 0, c.o, &dst); err != nil {
+			t.Fatal(err)
+		}
+		if log.Lent() != c.lent || dst.Bytes != 2*len(large)+len(small) || dst.Held != dst.Bytes-c.lent*len(large) {
+			t.Errorf("%s: %d lent, %d bytes, %d held", name, log.Lent(), dst.Bytes, dst.Held)
+		}
+		for i, want := range [][]byte{large, small, large} {
+			b := &dst.Items[i]
+			got := b.Data
+			if b.Extent != nil {
+				var sent bytes.Buffer
+				if _, err := b.Extent.SendTo(&sent, 0, int64(b.Len())); err != nil {
+					t.Fatal(err)
+				}
+				got = sent.Bytes()
+			}
+			if b.Offset != core.Offset(i) || b.Len() != len(want) || !bytes.Equal(got, want) {
+				t.Errorf("%s: batch %d at %d has %d bytes, %d came", name, i, b.Offset, b.Len(), len(got))
+			}
+		}
+		dst.Release()
+		if log.Lent() != 0 || dst.Held != 0 {
+			t.Errorf("%s: %d still lent", name, log.Lent())
+		}
+	}
+	log.SetCold(true)
+	var dst router.Batches
+	defer dst.Release()
+	where := bytes.Index(log.Data(2), large[core.BatchPatchLen:]) - core.BatchPatchLen
+	for _, at := range []int{9, core.BatchPatchLen} { // its length, its magic
+		log.Damage(2, where+at)
+		if _, err := r.Read(q, 0, lend, &dst); !errors.Is(err, core.Corrupt) {
+			t.Errorf("byte %d of a lent batch is damaged: %v", at, err)
+		}
+		log.Damage(2, where+at)
+	}
+	if _, err := r.Read(q, 0, lend, &dst); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -22,6 +22,8 @@ type ReadOptions struct {
 	// AtLeastOne returns the first batch even when it alone is larger than
 	// MaxBytes, so that a reader with a small limit still gets on.
 	AtLeastOne bool
+	// Lend lets large batches stay where they lie in the log until they are sent.
+	Lend bool
 }
 
 // Batch is a whole batch as it is stored. The offset and the leader epoch in its
@@ -30,14 +32,25 @@ type ReadOptions struct {
 type Batch struct {
 	Offset core.Offset // of the batch's first record
 	Term   core.Term
-	Data   []byte
+	Data   []byte      // all of it, or its header when Extent is set
+	Extent core.Extent // all of it; Batches releases it
+}
+
+// Len is the length of the batch in bytes.
+func (b *Batch) Len() int {
+	if b.Extent == nil {
+		return len(b.Data)
+	}
+	h, _ := core.ParseBatchHeader(b.Data) // checked by Read
+	return h.TotalLen()
 }
 
 // Batches collects what Read finds; the zero value is ready. Read appends to
 // Items, so one Batches can hold the answers for many queues.
 type Batches struct {
 	Items []Batch
-	Bytes int // sum of the lengths of Items' Data
+	Bytes int // sum of the lengths of Items
+	Held  int // how much of that is in memory
 
 	runs    []core.Run
 	buffers []*[]byte
@@ -49,6 +62,9 @@ const (
 	// gapAllowed is how many bytes of other queues are read along rather than
 	// asking the log once more.
 	gapAllowed = 4 << 10
+	// lendFrom is the length in bytes from which a batch is lent: with smaller ones the
+	// system calls cost more than reading and writing.
+	lendFrom = 64 << 10
 )
 
 // Head is where a queue begins and ends now. One that is empty may be unknown to the
@@ -75,8 +91,9 @@ func (r *Router) Head(q core.QueueID) (Head, error) {
 // head is as of before the read; with an offset outside it the error is of kind
 // OutOfRange and the head still set. An empty answer is no error.
 //
-// What is read from disk has its CRC checked: kind Corrupt. Items stay valid until
-// dst.Release.
+// What is read from disk has its CRC checked: kind Corrupt. Of what is lent the header is
+// checked, and the log checks the whole entry when it lends it for the first time. Items
+// stay valid until dst.Release.
 func (r *Router) Read(q core.QueueID, from core.Offset, o ReadOptions, dst *Batches) (Head, error) {
 	head, err := r.Head(q)
 	if err != nil {
@@ -131,8 +148,17 @@ func (r *Router) readRuns(q core.QueueID, from, end core.Offset, o ReadOptions, 
 		}
 		for rest := runs[:fit]; len(rest) > 0; {
 			n := stretch(rest)
-			if err := r.readStretch(rest[:n], dst); err != nil {
-				return err
+			lent := false
+			if o.Lend && rest[0].Len >= lendFrom {
+				n = 1
+				if lent, err = r.lend(&rest[0], dst); err != nil {
+					return err
+				}
+			}
+			if !lent {
+				if err := r.readStretch(rest[:n], dst); err != nil {
+					return err
+				}
 			}
 			rest = rest[n:]
 		}
@@ -156,6 +182,22 @@ func stretch(runs []core.Run) int {
 		n++
 	}
 	return n
+}
+
+// lend appends a batch as an extent, unless the log has it in memory.
+func (r *Router) lend(run *core.Run, dst *Batches) (bool, error) {
+	front := make([]byte, core.BatchHeaderLen)
+	ext, term, err := r.log.Lend(run.Index, run.Pos, run.Len, front)
+	if err != nil || ext == nil {
+		return false, err
+	}
+	if err := checkFront(front, int(run.Len)); err != nil {
+		ext.Release()
+		return false, core.E(core.Corrupt, "batch at %d of entry %d: %v", run.Pos, run.Index, err)
+	}
+	dst.Items = append(dst.Items, Batch{run.Offset - core.Offset(run.First), term, front, ext})
+	dst.Bytes += int(run.Len)
+	return true, nil
 }
 
 // readStretch reads runs that lie close together in one log entry.
@@ -186,17 +228,30 @@ func (r *Router) readStretch(runs []core.Run, dst *Batches) error {
 				return core.E(core.Corrupt, "batch at %d of entry %d: %v", run.Pos, run.Index, err)
 			}
 		}
-		dst.Items = append(dst.Items, Batch{run.Offset - core.Offset(run.First), term, b})
+		dst.Items = append(dst.Items, Batch{run.Offset - core.Offset(run.First), term, b, nil})
 		dst.Bytes += len(b)
+		dst.Held += len(b)
+	}
+	return nil
+}
+
+// checkFront checks the header of a batch of n bytes.
+func checkFront(front []byte, n int) error {
+	h, ok := core.ParseBatchHeader(front)
+	switch {
+	case !ok || h.TotalLen() != n:
+		return core.E(core.Corrupt, "length of %d in %d bytes", h.TotalLen(), n)
+	case h.Magic != core.BatchMagic:
+		return core.E(core.Corrupt, "magic byte %d, want %d", h.Magic, core.BatchMagic)
 	}
 	return nil
 }
 
 func checkBatch(b []byte) error {
-	h, ok := core.ParseBatchHeader(b)
-	if !ok || h.TotalLen() != len(b) {
-		return core.E(core.Corrupt, "length of %d in %d bytes", h.TotalLen(), len(b))
+	if err := checkFront(b, len(b)); err != nil {
+		return err
 	}
+	h, _ := core.ParseBatchHeader(b)
 	if crc := core.BatchCRC(b); crc != h.CRC {
 		return core.E(core.Corrupt, "CRC is %08x, want %08x", crc, h.CRC)
 	}
@@ -207,13 +262,18 @@ func sameMemory(a, b []byte) bool {
 	return cap(a) > 0 && cap(b) > 0 && &a[:1][0] == &b[:1][0]
 }
 
-// Release gives the buffers back and empties dst for its next use. Items' Data must
-// not be touched afterwards, so call it after the socket write.
+// Release gives the buffers back and empties dst for its next use. Items' Data and Extent
+// must not be touched afterwards, so call it after the socket write.
 func (b *Batches) Release() {
 	for i, buf := range b.buffers {
 		putBuffer(buf)
 		b.buffers[i] = nil
 	}
+	for i := range b.Items {
+		if ext := b.Items[i].Extent; ext != nil {
+			ext.Release()
+		}
+	}
 	clear(b.Items)
-	b.Items, b.buffers, b.Bytes = b.Items[:0], b.buffers[:0], 0
+	b.Items, b.buffers, b.Bytes, b.Held = b.Items[:0], b.buffers[:0], 0, 0
 }

@@ -23,6 +23,10 @@ type Log interface {
 	// ReadAt is n bytes at pos of the data of entry i and the entry's term. The
 	// bytes alias an immutable cache or lie in buf, grown if needed.
 	ReadAt(i core.LogIndex, pos, n uint32, buf []byte) ([]byte, core.Term, error)
+	// Lend is n bytes at pos of the data of entry i, which is applied, as an extent;
+	// its first bytes are also read into front. The extent is nil when the entry is
+	// better read.
+	Lend(i core.LogIndex, pos, n uint32, front []byte) (core.Extent, core.Term, error)
 	// FirstAfterTerm is the first index whose term is greater than t, or the one
 	// after the last.
 	FirstAfterTerm(t core.Term) core.LogIndex

@@ -92,7 +92,12 @@ type Log struct {
 	cache   tailCache
 	spares  []string      // paths of files to be used again
 	synced  core.LogIndex // every entry up to it is on the disk
+	lendEnd core.LogIndex // entries from it on are about to be truncated; 0: none are
 	sealing chan struct{} // closed when the segment before the active one is sealed; nil at first
+
+	// lent is an index after which no entry was lent, see lend.go. It is raised with mu
+	// held for reading: who holds it for writing sees it stand still.
+	lent atomic.Uint64
 
 	failed atomic.Pointer[error] // the first failed write or sync
 	bg     sync.WaitGroup

@@ -213,7 +213,8 @@ func (l *Log) openSegment(base core.LogIndex) (*segment, []byte, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	s := &segment{segmentHeader: h, path: path, file: f, end: headerLen, sum: h.initialSum(), syncedEnd: headerLen}
+	s := &segment{segmentHeader: h, path: path, file: share(f), end: headerLen, sum: h.initialSum(), syncedEnd: headerLen}
+	s.lent.Store(true) // maybe, by an earlier process
 	return s, page, nil
 }
 
@@ -316,7 +317,7 @@ func (l *Log) adopt(s *segment, t *table) error {
 		return core.E(core.Corrupt, "%s: %d bytes, its table says %d", s.path, size, t.end)
 	}
 	s.pos, s.count, s.end, s.sum = t.pos, len(t.pos), int64(t.end), t.sum
-	s.sealed, s.syncedEnd = true, s.end
+	s.sealed, s.syncedEnd, s.unscanned = true, s.end, s.count
 	f, err := l.openTable(path, t)
 	if f != nil {
 		s.pos, s.table, s.tabled = nil, f, t.positionsAt()

@@ -30,6 +30,7 @@ func (l *Log) reset(next core.LogIndex) error {
 	l.setSegsLocked([]*segment{{segmentHeader: segmentHeader{base: next}}})
 	l.cache.reset()
 	l.terms, l.spares, l.sealing, l.synced = nil, nil, nil, next-1
+	l.lent.Store(0) // the files are removed, none is overwritten
 	l.mu.Unlock()
 	for _, s := range old {
 		if err := s.close(); err != nil {

@@ -80,7 +80,7 @@ func (l *Log) createSegment(h segmentHeader) (*segment, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create segment %s: %w", s.path, err), f.Close())
 	}
-	s.file = f
+	s.file = share(f)
 	return s, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"polylog/core"
 	"polylog/core/vfs"
@@ -35,7 +36,12 @@ type segment struct {
 	// use is held for reading while the file is read, and for writing before the
 	// file is closed, overwritten or handed on.
 	use  sync.RWMutex
-	file vfs.File // nil when closed
+	file *sharedFile // nil when closed
+
+	// See lend.go.
+	unscanned int         // entries that Open did not read: it had the table
+	checked   checkedSet  // those of them that were checked since
+	lent      atomic.Bool // the file must not be overwritten: it may still be on its way
 
 	// The rest is guarded by Log.mu.
 	count     int
@@ -68,7 +74,8 @@ func (s *segment) position(i core.LogIndex) (int64, error) {
 	return int64(binary.BigEndian.Uint32(b[:])), nil
 }
 
-// close closes the segment's files after its last reader. It may be called twice.
+// close closes the segment's files after its last reader; what was lent stays open until it
+// is given back. It may be called twice.
 func (s *segment) close() (err error) {
 	s.use.Lock()
 	defer s.use.Unlock()

@@ -1,23 +1,19 @@
 package commitlog
 
-import (
-	"polylog/core"
-	"polylog/core/vfs"
-)
+import "polylog/core/vfs"
 
 // maxSpares is how many trimmed files are kept to be used again: overwriting a file
 // is faster than growing one, twice over when its pages are still in memory. Frames
 // of its earlier use never validate, because their checksums start from the base
 // index, and a log's base indexes only grow; Reset, which may go back, and
-// TruncateTail remove files instead.
+// TruncateTail remove files instead. So does TrimHead with a file that was lent from.
 const maxSpares = 1
 
 // recycle takes a trimmed segment's file out of the log.
-func (l *Log) recycle(base core.LogIndex, size int64) error {
-	path := l.path(fileName(base, segmentExt))
-	spare := l.path(sparePrefix + fileName(base, ""))
+func (l *Log) recycle(s *segment) error {
+	path, spare := s.path, l.path(sparePrefix+fileName(s.base, ""))
 	l.mu.RLock()
-	keep := len(l.spares) < maxSpares && size >= l.o.SegmentBytes/2 && size <= 2*l.o.SegmentBytes
+	keep := len(l.spares) < maxSpares && !s.lent.Load() && s.end >= l.o.SegmentBytes/2 && s.end <= 2*l.o.SegmentBytes
 	l.mu.RUnlock()
 	if keep {
 		if err := l.fs.Rename(path, spare); err != nil {
@@ -26,7 +22,7 @@ func (l *Log) recycle(base core.LogIndex, size int64) error {
 	} else if err := l.fs.Remove(path); err != nil {
 		return err
 	}
-	if err := l.removeFile(base, tableExt); err != nil {
+	if err := l.removeFile(s.base, tableExt); err != nil {
 		return err
 	}
 	if err := vfs.SyncDir(l.fs, l.dir); err != nil {

@@ -23,7 +23,7 @@ func (l *Log) TrimHead(to core.LogIndex) error {
 		if err := s.close(); err != nil {
 			return l.fail(fmt.Errorf("trim %s: %w", s.path, err))
 		}
-		if err := l.recycle(s.base, s.end); err != nil {
+		if err := l.recycle(s); err != nil {
 			return l.fail(fmt.Errorf("trim %s: %w", s.path, err))
 		}
 	}

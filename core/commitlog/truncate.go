@@ -8,8 +8,8 @@ import (
 	"polylog/core/vfs"
 )
 
-// TruncateTail drops the entries at from and after it. It is durable when it
-// returns; a crash in the middle is completed by Open.
+// TruncateTail drops the entries at from and after it, none of which may have been lent. It
+// is durable when it returns; a crash in the middle is completed by Open.
 //
 // The last segment that keeps an entry becomes active again, even when it was
 // sealed: where segments end must depend on the entries only.
@@ -27,6 +27,9 @@ func (l *Log) TruncateTail(from core.LogIndex) error {
 		return nil
 	case from < first || from > next:
 		return core.E(core.Invalid, "truncate from entry %d, the log holds %d to %d", from, first, next-1)
+	}
+	if err := l.stopLending(from); err != nil {
+		return err
 	}
 	return l.fail(l.change(intent{intentTruncate, from}, func() error { return l.truncateTail(from) }))
 }
@@ -50,7 +53,7 @@ func (l *Log) truncateTail(from core.LogIndex) error {
 	l.mu.Lock()
 	l.setSegsLocked(append(slices.Clone(l.segs[:len(l.segs)-1]), s))
 	l.synced = min(l.synced, s.next()-1)
-	l.sealing = nil
+	l.sealing, l.lendEnd = nil, 0
 	l.mu.Unlock()
 	l.w.begin(s)
 	l.fillActive(s)

@@ -41,5 +41,5 @@ func (l *Log) viewSegment(base core.LogIndex) (*segment, []byte, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	return &segment{segmentHeader: h, path: path, file: f}, page, nil
+	return &segment{segmentHeader: h, path: path, file: share(f)}, page, nil
 }

@@ -1,6 +1,9 @@
 package vfs
 
-import "errors"
+import (
+	"errors"
+	"io"
+)
 
 // ErrUnsupported says that a file is not the operating system's, so that the
 // operation cannot be done on it.
@@ -26,4 +29,13 @@ func writeEach(f File, bufs [][]byte, off int64) error {
 		off += int64(n)
 	}
 	return nil
+}
+
+// copyTo is Send without sendfile.
+func copyTo(w io.Writer, f File, off, n int64) (int64, error) {
+	sent, err := io.Copy(w, io.NewSectionReader(f, off, n))
+	if err == nil && sent < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return sent, err
 }

@@ -59,7 +59,8 @@ type fetching struct {
 	full     bool          // every partition is answered, not only those with news
 	parts    []fetchPart
 	maxBytes int
-	held     int64 // of the server's FetchMemory
+	found    int   // bytes that the last look has found
+	held     int64 // of the server's FetchMemory: those of them that are in memory
 	parked   hold  // while it waits
 
 	batches router.Batches
@@ -100,9 +101,8 @@ func (f *fetching) wait(ctx context.Context) {
 	defer timer.Stop()
 	defer f.parked.release()
 	for !f.look() { // the first look catches what came before Watch
-		seen := f.held
 		f.forget()
-		if seen > busyLook {
+		if f.found > busyLook {
 			// Much is there, yet not enough: do not read it again for each record
 			// that comes.
 			pause := time.NewTimer(busyPause)
@@ -214,8 +214,9 @@ func (f *fetching) look() bool {
 		}
 		news = news || p.answer.code != codeNone || p.answer.diverging
 	}
-	f.held += int64(got)
-	f.call.srv.fetchHeld.Add(int64(got))
+	f.found = got
+	f.held += int64(f.batches.Held)
+	f.call.srv.fetchHeld.Add(int64(f.batches.Held))
 	return news || got >= int(f.req.MinBytes)
 }
 
@@ -235,6 +236,7 @@ func (f *fetching) read(p *fetchPart, budget int, first bool) {
 	head, err := r.Read(p.queue, p.offset, router.ReadOptions{
 		MaxBytes:   max(min(int(p.maxBytes), budget), 0),
 		AtLeastOne: first && !a.diverging,
+		Lend:       true,
 	}, &f.batches)
 	if err != nil {
 		a.code = f.errorCode(p, err)
@@ -250,8 +252,8 @@ func (f *fetching) read(p *fetchPart, budget int, first bool) {
 			}
 		}
 	}
-	for _, b := range a.batches {
-		a.size += len(b.Data)
+	for i := range a.batches {
+		a.size += a.batches[i].Len()
 	}
 }
 

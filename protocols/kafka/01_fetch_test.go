@@ -50,6 +50,41 @@ func TestProduceAndFetchEveryVersion(t *testing.T) {
 	}
 }
 
+// TestFetchLent fetches batches that the log lends, with small ones between them, in one
+// answer: each has its own offset and epoch, and the producer's bytes.
+func TestFetchLent(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("t", 2, map[string]string{"max.message.bytes": "9000000"})
+	c := f.dial()
+	var want [2][]string
+	for i := range 6 {
+		size := 10 + i%3*400_000 // none, less and more than a step of the writer
+		for p := range int32(2) {
+			v := strings.Repeat(fmt.Sprint(i, p, "."), size)
+			want[p] = append(want[p], v, "x")
+			if got := c.produced(9, topic, p, batch(t, 0, 1000, v, "x")); got.ErrorCode != codeNone {
+				t.Fatalf("code %d", got.ErrorCode)
+			}
+		}
+	}
+	f.log.SetCold(true)
+	for _, version := range []int16{fetchMin, fetchMax} {
+		req := fetchOne(version, topic, 0, 0)
+		parts := &req.Topics[0].Partitions
+		(*parts)[0].PartitionMaxBytes = 20 << 20
+		*parts = append(*parts, (*parts)[0])
+		(*parts)[1].Partition = 1
+		resp := ask[*kmsg.FetchResponse](c, req)
+		for i, p := range resp.Topics[0].Partitions {
+			from, vs := values(t, p.RecordBatches)
+			if h, _ := core.ParseBatchHeader(p.RecordBatches); from != 0 || h.LeaderEpoch != 1 || !slices.Equal(vs, want[i]) {
+				t.Fatalf("version %d partition %d: %d values from %d, epoch %d", version, i, len(vs), from, h.LeaderEpoch)
+			}
+		}
+	}
+	waitFor(t, func() bool { return f.log.Lent() == 0 })
+}
+
 // TestFetchAnswers holds what a partition's answer says in each case.
 func TestFetchAnswers(t *testing.T) {
 	f := start(t, nil)

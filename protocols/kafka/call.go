@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
-	"net"
 	"runtime/debug"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,7 +30,7 @@ type call struct {
 
 // rawReply is an encoded response: everything after the length, in parts.
 type rawReply struct {
-	bufs    net.Buffers
+	parts   []part
 	size    int
 	release func() // called once, after the write or instead of it; may be nil
 }

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"encoding/binary"
-	"net"
 
 	"polylog/core"
 	"polylog/router"
@@ -14,12 +13,12 @@ import (
 const spliceFrom = 4 << 10
 
 // encoder writes a Fetch response around batches that it does not copy. The envelope
-// lies in env; bufs are the parts of the response so far.
+// lies in env.
 type encoder struct {
 	flexible bool
 	env      *buffer
-	from     int // start of what is in env and not yet in bufs
-	bufs     net.Buffers
+	from     int // start of what is in env and not yet in parts
+	parts    []part
 }
 
 func (e *encoder) zero()       { e.env.b = append(e.env.b, 0) }
@@ -58,7 +57,7 @@ func (e *encoder) noTags() {
 // cut makes what is in env since the last cut a part of the response.
 func (e *encoder) cut() {
 	if b := e.env.b[e.from:]; len(b) > 0 {
-		e.bufs = append(e.bufs, b)
+		e.parts = append(e.parts, part{bytes: b})
 	}
 	e.from = len(e.env.b)
 }
@@ -69,13 +68,18 @@ func (e *encoder) batch(b *router.Batch) {
 	e.i64(int64(b.Offset))
 	e.env.b = append(e.env.b, b.Data[8:12]...)
 	e.i32(int32(b.Term))
+	if b.Extent != nil {
+		e.cut()
+		e.parts = append(e.parts, part{extent: b.Extent, from: core.BatchPatchLen, n: int64(b.Len() - core.BatchPatchLen)})
+		return
+	}
 	rest := b.Data[core.BatchPatchLen:]
 	if len(rest) < spliceFrom {
 		e.env.b = append(e.env.b, rest...)
 		return
 	}
 	e.cut()
-	e.bufs = append(e.bufs, rest)
+	e.parts = append(e.parts, part{bytes: rest})
 }
 
 // encode writes the response. What it holds is given back after it is sent.
@@ -85,8 +89,8 @@ func (f *fetching) encode(sessionID int32) *rawReply {
 	for i := range f.parts {
 		size += 64
 		for _, b := range f.parts[i].answer.batches {
-			if len(b.Data) < spliceFrom {
-				size += len(b.Data)
+			if b.Len() < spliceFrom {
+				size += b.Len()
 			} else {
 				size += core.BatchPatchLen
 			}
@@ -102,12 +106,12 @@ func (f *fetching) encode(sessionID int32) *rawReply {
 	hints := f.encodeTopics(e)
 	f.encodeHints(e, hints)
 	e.cut()
-	reply := &rawReply{bufs: e.bufs, release: func() {
+	reply := &rawReply{parts: e.parts, release: func() {
 		f.forget()
 		e.env.release()
 	}}
-	for _, b := range e.bufs {
-		reply.size += len(b)
+	for i := range e.parts {
+		reply.size += e.parts[i].len()
 	}
 	return reply
 }

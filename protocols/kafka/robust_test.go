@@ -151,14 +151,27 @@ func TestIdle(t *testing.T) {
 	c.closed()
 }
 
-// TestSlowReader hangs up on a client that asks but does not read.
+// TestSlowReader hangs up on a client that asks but does not read, and gives back what
+// it was to be sent.
 func TestSlowReader(t *testing.T) {
-	f := start(t, func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
-	topic := f.topic("t", 1, map[string]string{"max.message.bytes": "90000000"})
-	c := f.dial()
-	c.produced(9, topic, 0, batch(t, 0, 1, string(make([]byte, 16<<20))))
-	c.send(fetchOne(fetchMax, topic, 0, 0))
-	waitFor(t, func() bool { return f.conns() == 0 })
+	for _, cold := range []bool{false, true} {
+		f := start(t, func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
+		topic := f.topic("t", 1, map[string]string{"max.message.bytes": "90000000"})
+		c := f.dial()
+		c.produced(9, topic, 0, batch(t, 0, 1, string(make([]byte, 16<<20))))
+		f.log.SetCold(cold)
+		c.send(fetchOne(fetchMax, topic, 0, 0))
+		if cold {
+			waitFor(t, func() bool { return f.log.Lent() == 1 || f.conns() == 0 })
+			if f.server.fetchHeld.Load() != 0 {
+				t.Error("what is lent counts as memory")
+			}
+		}
+		waitFor(t, func() bool { return f.conns() == 0 })
+		if n := f.log.Lent(); n != 0 {
+			t.Errorf("%d extents are still lent", n)
+		}
+	}
 }
 
 // TestMaxConnections refuses one connection too many and takes the next when there is

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"net"
 	"time"
+
+	"polylog/core"
 )
 
 // writeStep is the number of bytes that one write deadline covers.
@@ -77,52 +79,110 @@ func (c *conn) retire(due []*call) {
 func (c *conn) writeAll(due []*call) error {
 	out := getBuffer(1 << minClass)
 	defer func() { out.release() }()
-	var bufs net.Buffers
-	from := 0 // start of what is in out but not yet in bufs
+	var parts []part
+	from := 0 // start of what is in out but not yet in parts
 	for _, p := range due {
 		switch {
 		case p.resp != nil:
 			out.b = p.appendResponse(out.b, p.resp)
 		case p.raw != nil:
 			out.b = binary.BigEndian.AppendUint32(out.b, uint32(p.raw.size))
-			bufs = append(append(bufs, out.b[from:]), p.raw.bufs...)
+			parts = append(append(parts, part{bytes: out.b[from:]}), p.raw.parts...)
 			from = len(out.b)
 		}
 	}
 	if len(out.b) > from {
-		bufs = append(bufs, out.b[from:])
+		parts = append(parts, part{bytes: out.b[from:]})
 	}
-	return c.send(bufs)
+	return c.send(parts)
 }
 
-// send writes bufs with a deadline for each writeStep, so that a slow client is given
-// time in proportion and one that stopped reading is not.
-func (c *conn) send(bufs net.Buffers) error {
-	for len(bufs) > 0 {
-		if b := bufs[0]; len(b) > writeStep {
-			bufs[0] = b[writeStep:]
-			if err := c.sendStep(net.Buffers{b[:writeStep]}); err != nil {
-				return err
-			}
-			continue
+// part is a part of what is sent: bytes, or n bytes at from of an extent.
+type part struct {
+	bytes   []byte
+	extent  core.Extent
+	from, n int64
+}
+
+func (p *part) len() int {
+	if p.extent != nil {
+		return int(p.n)
+	}
+	return len(p.bytes)
+}
+
+// send writes parts with a deadline for each writeStep, so that a slow client is given
+// time in proportion and one that stopped reading is not. That also bounds how long an
+// extent is held.
+func (c *conn) send(parts []part) error {
+	s := sender{conn: c}
+	for i := range parts {
+		p := &parts[i]
+		err := s.addBytes(p.bytes)
+		if p.extent != nil {
+			err = s.extent(p)
 		}
-		n, size := 0, 0
-		for n < len(bufs) && (n == 0 || size+len(bufs[n]) <= writeStep) {
-			size += len(bufs[n])
-			n++
-		}
-		if err := c.sendStep(bufs[:n:n]); err != nil {
+		if err != nil {
 			return err
 		}
-		bufs = bufs[n:]
+	}
+	return s.flush()
+}
+
+// sender sends parts in steps.
+type sender struct {
+	*conn
+	bufs net.Buffers // of the next step
+	size int         // of bufs, at most writeStep
+}
+
+func (s *sender) addBytes(b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), writeStep-s.size)
+		s.bufs, s.size = append(s.bufs, b[:n]), s.size+n
+		b = b[n:]
+		if s.size == writeStep {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-func (c *conn) sendStep(step net.Buffers) error {
-	if err := c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout)); err != nil {
+// flush writes what was added.
+func (s *sender) flush() error {
+	if s.size == 0 {
+		return nil
+	}
+	if err := s.extendDeadline(); err != nil {
 		return err
 	}
-	_, err := step.WriteTo(c.nc)
+	bufs := s.bufs // WriteTo uses it up
+	s.bufs, s.size = s.bufs[:0], 0
+	_, err := bufs.WriteTo(s.nc)
 	return err
+}
+
+// extent writes what was added, then a part of an extent.
+func (s *sender) extent(p *part) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	for from, left := p.from, p.n; left > 0; {
+		if err := s.extendDeadline(); err != nil {
+			return err
+		}
+		n, err := p.extent.SendTo(s.nc, from, min(left, writeStep))
+		if err != nil {
+			return err
+		}
+		from, left = from+n, left-n
+	}
+	return nil
+}
+
+// extendDeadline gives time for the next writeStep.
+func (s *sender) extendDeadline() error {
+	return s.nc.SetWriteDeadline(time.Now().Add(s.srv.opts.WriteTimeout))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"polylog/core"
 	"polylog/router/state"
@@ -15,6 +16,7 @@ type Log struct {
 	*cluster
 	id    string
 	state *state.State
+	lent  atomic.Int64  // extents that were not released
 	next  core.LogIndex // guarded by mu, as is all below; the next entry to apply
 	held  bool
 	alone bool // cut off from the others
@@ -138,6 +140,13 @@ func (l *Log) Damage(i core.LogIndex, pos int) {
 	data := append([]byte(nil), l.entries[i-1].Data...)
 	data[pos] ^= 1
 	l.entries[i-1].Data = data
+}
+
+// Data is an entry's data.
+func (l *Log) Data(i core.LogIndex) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entries[i-1].Data
 }
 
 // Lose makes an entry one that the log does not have.
