@@ -100,6 +100,8 @@ type Router struct {
 	membership sync.Mutex
 	self       announcement
 
+	digests digests
+
 	creating  atomic.Int64  // partitions that are proposed just now
 	sweepable chan struct{} // wakes sweepLoop
 
@@ -141,6 +143,7 @@ func New(o Options) (*Router, error) {
 	}
 	r.watch.init()
 	r.self.init()
+	r.digests.init()
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
 		return nil, err
@@ -150,6 +153,8 @@ func New(o Options) (*Router, error) {
 		r.watch.touched(qs)
 		r.wakeSweep()
 	})
+	r.state.OnDigest(r.digests.take)
+	r.log.Handle(digestService, r.serveDigest)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	r.loops.Go(func() { r.announceLoop(ctx) })
@@ -166,6 +171,7 @@ func (r *Router) Close() {
 	r.stopOnce.Do(func() {
 		r.stop()
 		r.loops.Wait()
+		r.digests.close()
 		r.met.unregister()
 	})
 }

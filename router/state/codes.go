@@ -27,6 +27,7 @@ const (
 	CodeCreateAckGroup      core.Code = 22
 	CodeDeleteAckGroup      core.Code = 23
 	CodeSettle              core.Code = 24
+	CodeDigest              core.Code = 50
 )
 
 // invalid is the result of a command whose body cannot be read.

@@ -58,6 +58,8 @@ func Describe(code core.Code, body []byte) string {
 		return describe("delete group", body, decodeDeleteAckGroup)
 	case CodeSettle:
 		return describe("settle", body, decodeSettle)
+	case CodeDigest:
+		return describe("digest", body, decodeDigest)
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}

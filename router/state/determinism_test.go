@@ -3,8 +3,10 @@ package state
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"polylog/core"
@@ -32,6 +34,9 @@ func replicasAgree(t *testing.T, seed uint64) {
 			t.Fatalf("results differ\n one by one: %v\n as a batch: %v", want, got)
 		}
 		pending, want = nil, [][]core.Result{}
+		if !maps.Equal(steady.digests, other.digests) {
+			t.Fatalf("digests %x of a replica that took single entries, %x of one that took batches", steady.digests, other.digests)
+		}
 		if steady.hash() != other.hash() || !bytes.Equal(steady.kvBytes(), other.kvBytes()) {
 			t.Fatalf("after entry %d the states differ:\n%s\n%s", len(log.all), steady.dump(), other.dump())
 		}
@@ -41,6 +46,10 @@ func replicasAgree(t *testing.T, seed uint64) {
 		commands := make([]core.Command, rnd.IntN(5))
 		for i := range commands {
 			commands[i] = randomCommand(t, rnd, steady.state)
+		}
+		if rnd.IntN(8) == 0 {
+			d := Digest{}
+			commands = slices.Insert(commands, rnd.IntN(len(commands)+1), d.Command())
 		}
 		e := log.take(commands...)
 		want = append(want, steady.state.Apply(e)...)
@@ -62,4 +71,7 @@ func replicasAgree(t *testing.T, seed uint64) {
 		}
 	}
 	check()
+	if len(steady.digests) == 0 {
+		t.Fatal("no digest was made")
+	}
 }

@@ -154,11 +154,12 @@ func everyCommand(t testing.TB) []core.Command {
 	announce := Announce{Member{ID: "n1", Instance: "i", Addr: "h:1", Endpoints: map[string]string{"kafka": "h:2"}, MaxLevel: MaxLevel}}
 	level := SetFeatureLevel{Level: MaxLevel}
 	forget := ForgetMember{ID: "n1"}
+	digest := Digest{}
 	return append([]core.Command{
 		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
-		announce.Command(), level.Command(), forget.Command(),
+		announce.Command(), level.Command(), forget.Command(), digest.Command(),
 	}, everyQueueCommand(t)...)
 }
 

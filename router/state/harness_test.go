@@ -21,10 +21,12 @@ type machine struct {
 	state *State
 	fatal error // why the state gave up
 	level int   // feature level of a new store
+
+	digests map[core.LogIndex][32]byte // of Digest commands
 }
 
 func newMachine(t testing.TB) *machine {
-	m := &machine{t: t, fs: vfs.NewMem(), level: MaxLevel}
+	m := &machine{t: t, fs: vfs.NewMem(), level: MaxLevel, digests: map[core.LogIndex][32]byte{}}
 	m.open()
 	t.Cleanup(func() { m.close() })
 	return m
@@ -39,6 +41,15 @@ func (m *machine) open() {
 	if m.state, err = Open(m.store, Options{Fatal: func(err error) { m.fatal = err }, Level: m.level}); err != nil {
 		m.t.Fatal(err)
 	}
+	m.state.OnDigest(m.digest)
+}
+
+// digest hashes what a Digest command has given.
+func (m *machine) digest(sn *index.Snapshot) {
+	sum, err := sn.Hash()
+	m.must(err)
+	m.digests[sn.Applied()] = sum
+	sn.Close()
 }
 
 func (m *machine) close() {

@@ -152,6 +152,11 @@ func (s *script) command() (core.Command, func(core.Result) string) {
 			s.must(err)
 			return fmt.Sprintf(" from %d", first)
 		}
+	case "digest":
+		c := Digest{}
+		return c.Command(), func(r core.Result) string {
+			return fmt.Sprintf(" of entry %d: %x", r.Offset, s.digests[core.LogIndex(r.Offset)])
+		}
 	case "sweep":
 		c := Sweep{Work: int(s.number(s.first()))}
 		return c.Command(), func(r core.Result) string {

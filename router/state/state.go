@@ -29,6 +29,8 @@ type State struct {
 	fatal   func(error)
 	touched atomic.Pointer[func([]core.QueueID)]
 
+	onDigest atomic.Pointer[func(*index.Snapshot)]
+
 	// applying is held by the applier while it works, so that Producers can look at
 	// its memory.
 	applying sync.Mutex
@@ -50,6 +52,7 @@ type State struct {
 	round          uint64         // counts checkpoints
 	queues         []core.QueueID // touched in this batch
 	storeErr       error          // why this replica cannot go on
+	digesting      bool           // a Digest command was applied last; see digest.go
 
 	// view is what readers see: complete batches only.
 	view struct {
@@ -138,22 +141,13 @@ func (s *State) SaveTo(dir string) (core.LogIndex, error) { return s.store.SaveT
 // Apply applies committed entries and returns, for each, one result per command.
 func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	out := make([][]core.Result, len(entries))
-	s.applying.Lock()
-	err := s.store.Update(func(tx *index.Tx) error {
-		for i := range entries {
-			s.limitAcks(tx)
-			out[i] = s.applyEntry(tx, entries[i])
-			if s.storeErr != nil {
-				return s.storeErr
-			}
-			tx.SetApplied(entries[i].Index)
+	for done := 0; done < len(entries); {
+		n, err := s.applyPart(entries[done:], out[done:])
+		if err != nil {
+			s.fatal(err)
+			return out // nothing from here on was done
 		}
-		return nil
-	})
-	s.applying.Unlock()
-	if err != nil {
-		s.fatal(err)
-		return out // nothing of the batch was done
+		done += n
 	}
 	s.publish()
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
@@ -164,6 +158,32 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 		s.queues = nil
 	}
 	return out
+}
+
+// applyPart applies entries up to the first one after which the state is to be looked at,
+// or all, and says how many: readers see them at once.
+func (s *State) applyPart(entries []core.Entry, out [][]core.Result) (n int, err error) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	err = s.store.Update(func(tx *index.Tx) error {
+		for n < len(entries) && !s.digesting {
+			s.limitAcks(tx)
+			out[n] = s.applyEntry(tx, entries[n])
+			if s.storeErr != nil {
+				return s.storeErr
+			}
+			tx.SetApplied(entries[n].Index)
+			n++
+		}
+		if s.digesting {
+			return s.flush(tx)
+		}
+		return nil
+	})
+	if err == nil && s.digesting {
+		err = s.giveDigest()
+	}
+	return n, err
 }
 
 // maxTouched keeps the deletion of a very large topic from pinning memory for ever.
@@ -237,6 +257,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.deleteAckGroup(tx, body)
 	case CodeSettle:
 		return s.settle(tx, c, body)
+	case CodeDigest:
+		return s.digest(c, body)
 	}
 	s.tooNew(c.index, "command code", int(code))
 	return refused(core.Unsupported, "unknown command code %d", code)
