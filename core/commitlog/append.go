@@ -20,6 +20,10 @@ const (
 	// At every group it would cost a second page, measured as 20 to 60 % of a sync.
 	markBytes  = 1 << 20
 	markGroups = 32
+	// startBytes is how much of a group under FlushSync is written at a time, and on its
+	// way to the disk while more is written: one write and one sync would leave the disk
+	// idle during the former. With groups of some MiB that is 8 to 30 % of the throughput.
+	startBytes = 512 << 10
 )
 
 var zeros [frameAlign]byte
@@ -169,10 +173,15 @@ func (l *Log) appendPart(entries []Entry) error {
 	if err := l.moveMark(s); err != nil {
 		return err
 	}
+	sync := l.o.Flush == FlushSync
 	for i := range entries {
-		if w.full() {
+		if w.full() || sync && w.queued >= startBytes {
+			at, n := w.at, w.queued
 			if err := l.flushQueue(s); err != nil {
 				return err
+			}
+			if sync {
+				vfs.StartWriting(s.file, at, n)
 			}
 		}
 		w.put(&entries[i])
@@ -180,7 +189,7 @@ func (l *Log) appendPart(entries []Entry) error {
 	if err := l.flushQueue(s); err != nil {
 		return err
 	}
-	if l.o.Flush == FlushSync {
+	if sync {
 		if err := s.file.SyncData(); err != nil {
 			return fmt.Errorf("sync %s: %w", s.path, err)
 		}

@@ -78,3 +78,12 @@ func Truncate(f File, size int64) error {
 	runtime.KeepAlive(f)
 	return err
 }
+
+// StartWriting has the system begin to write n bytes of f at off to the disk, without
+// waiting. It is only a hint: a later SyncData waits for them, and reports if it fails.
+func StartWriting(f File, off, n int64) {
+	if fd := f.Fd(); fd != InvalidFd {
+		_ = unix.SyncFileRange(int(fd), off, n, unix.SYNC_FILE_RANGE_WRITE)
+		runtime.KeepAlive(f)
+	}
+}

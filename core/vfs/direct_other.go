@@ -11,3 +11,6 @@ func (w *VecWriter) WriteAt(f File, bufs [][]byte, off int64) error { return wri
 
 // Truncate cuts f to size bytes, or returns ErrUnsupported.
 func Truncate(File, int64) error { return ErrUnsupported }
+
+// StartWriting has the system begin to write n bytes of f at off; here it does nothing.
+func StartWriting(_ File, _, _ int64) {}

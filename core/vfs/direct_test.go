@@ -92,3 +92,25 @@ func TestHook(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestStartWriting begins to write files of either kind, and one that is closed: a hint
+// changes nothing and cannot fail.
+func TestStartWriting(t *testing.T) {
+	for path, fs := range map[string]FS{filepath.Join(t.TempDir(), "f"): Default, "f": NewMem()} {
+		f, err := fs.Create(path, Category)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("data"), 0); err != nil {
+			t.Fatal(err)
+		}
+		StartWriting(f, 0, 4)
+		if err := errors.Join(f.SyncData(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		StartWriting(f, 0, 4)
+		if got, err := ReadFile(fs, path); err != nil || string(got) != "data" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
