@@ -13,7 +13,8 @@ type Stats struct {
 	LogBytes    int64         // of all entries that the log's files hold
 	LogFiles    int
 	Committed   core.LogIndex
-	Applied     core.LogIndex
+	Applied     core.LogIndex // the last command
+	Passed      core.LogIndex // the last entry, of whatever kind, that was handed to be applied
 	Durable     core.LogIndex // of the state machine
 	Snapshot    core.LogIndex
 
@@ -41,8 +42,8 @@ func (n *Node) Stats() Stats {
 	s := Stats{
 		Term: n.Term(), Leader: n.IsLeader(), Members: len(n.servers()),
 		First: n.log.First(), Last: n.log.Last(),
-		Committed: core.LogIndex(n.raft.CommitIndex()),
-		Applied:   n.machine.Applied(), Durable: n.machine.Durable(), Snapshot: n.snapshotIndex(),
+		Committed: core.LogIndex(n.raft.CommitIndex()), Passed: core.LogIndex(n.raft.AppliedIndex()),
+		Applied: n.machine.Applied(), Durable: n.machine.Durable(), Snapshot: n.snapshotIndex(),
 		StoredEntries: n.logs.count.Load(), StoredBytes: n.logs.bytes.Load(),
 		Checkpoints: n.checkpoints.Load(),
 		FilesServed: n.filesSent.Load(), FilesFetched: n.catchUp.received.Load(), CatchingUp: n.catchUp.active.Load(),

@@ -27,11 +27,11 @@ func (b *broker) candidate() router.Candidate {
 	}
 }
 
-// isNew reports whether the node brings no data: not any more once it takes part, though
-// the data directory was empty when the process started.
+// isNew reports whether the node brings no data: not any more once it has got its first
+// entry, though the data directory was empty when the process started.
 func (b *broker) isNew() bool {
 	n := b.node.Load()
-	return b.fresh && (n == nil || !n.IsMember())
+	return b.fresh && (n == nil || n.Stats().Last == 0)
 }
 
 // nodeAddr is the address that other nodes dial; empty where there is none.
@@ -163,7 +163,7 @@ func (b *broker) status() admin.Status {
 	s := n.Stats()
 	st := admin.Status{
 		ID: b.home.NodeID(), Instance: b.home.Instance(), Version: version,
-		Term: uint64(s.Term), Committed: uint64(s.Committed), Applied: uint64(s.Applied), Last: uint64(s.Last),
+		Term: uint64(s.Term), Committed: uint64(s.Committed), Applied: uint64(s.Passed), Last: uint64(s.Last),
 		LogBytes: s.LogBytes, DiskFree: -1, Clock: time.Now(), NotReady: b.notReady(),
 	}
 	if l, ok := n.Leader(); ok {

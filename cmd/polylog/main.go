@@ -70,7 +70,7 @@ func newRoot(p *process) *cobra.Command {
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newGroup(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
+	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newGroup(p), newCluster(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
 	root.SetVersionTemplate("polylog {{.Version}}\n")
 	sayUsage(root)
 	return root

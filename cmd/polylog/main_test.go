@@ -64,11 +64,11 @@ func must(t *testing.T, in string, args ...string) string {
 
 // served is a broker that runs in this process.
 type served struct {
-	dir, kafka, http string
-	out, err         *output
-	stop             context.CancelFunc
-	code             chan int
-	ended            bool
+	dir, kafka, http, node string
+	out, err               *output
+	stop                   context.CancelFunc
+	code                   chan int
+	ended                  bool
 }
 
 // start runs `polylog serve` on free ports until it is ready. It is stopped, and must
@@ -102,6 +102,8 @@ func start(t *testing.T, dir string, args ...string) *served {
 			s.kafka = addr
 		case "http":
 			s.http = addr
+		case "node":
+			s.node = addr
 		}
 	}
 	return s
@@ -117,6 +119,13 @@ type firstWrite struct {
 func (w *firstWrite) Write(b []byte) (int, error) {
 	defer w.once.Do(func() { close(w.seen) })
 	return w.output.Write(b)
+}
+
+// left waits for a broker that ends by itself, and gives its exit code.
+func (s *served) left() int {
+	s.ended = true
+	defer s.stop()
+	return <-s.code
 }
 
 // end stops the broker as a signal does. It may be called twice.

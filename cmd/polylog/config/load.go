@@ -24,6 +24,9 @@ const fileKey = "config"
 // setting of a broker and may stand beside those that are.
 const ClientEnv = EnvPrefix + "BROKER"
 
+// NodeEnv is the same for the verbs that speak to nodes by their node-to-node listener.
+const NodeEnv = EnvPrefix + "NODE"
+
 // fromKubernetes matches the variables that Kubernetes gives every container near a
 // service that is called polylog: they look like ours and are not.
 var fromKubernetes = regexp.MustCompile(`^POLYLOG_(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_.*)?)$`)
@@ -96,7 +99,7 @@ func ourVariables(c *Config, environ []string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, EnvPrefix) || name == ClientEnv || fromKubernetes.MatchString(name) {
+		if !strings.HasPrefix(name, EnvPrefix) || name == ClientEnv || name == NodeEnv || fromKubernetes.MatchString(name) {
 			continue
 		}
 		key, ok := keys[name]

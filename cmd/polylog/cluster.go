@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polylog/cluster/peer"
+	"polylog/cmd/polylog/config"
+	"polylog/core"
+	"polylog/router/admin"
+)
+
+const defaultNode = "127.0.0.1:7420"
+
+// nodeFlags are the flags of the verbs that speak to a node by its node-to-node listener.
+type nodeFlags struct {
+	process *process
+	addrs   config.Addresses
+	timeout time.Duration
+	output  string
+}
+
+func newCluster(p *process) *cobra.Command {
+	n := &nodeFlags{process: p}
+	cmd := &cobra.Command{
+		Use: "cluster", Short: "Show a cluster and its health, remove and stop nodes",
+		Long: "cluster speaks to any node of a cluster by its node-to-node listener (node-listen). A node joins\n" +
+			"by itself: polylog serve --node-id ID --node-listen ADDR --join ADDR.",
+		Args: cobra.NoArgs, RunE: verbMissing,
+	}
+	f := cmd.PersistentFlags()
+	f.VarP(addressesFlag{&n.addrs}, "node", "n", "node-to-node address of a node, or several with commas (environment: "+config.NodeEnv+"; default "+defaultNode+")")
+	f.DurationVar(&n.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
+	cmd.AddCommand(clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n))
+	return cmd
+}
+
+// addressesFlag is a config.Addresses as a flag.
+type addressesFlag struct{ *config.Addresses }
+
+// Set implements pflag.Value.
+func (f addressesFlag) Set(text string) error { return f.UnmarshalText([]byte(text)) }
+
+// Type implements pflag.Value.
+func (addressesFlag) Type() string { return "addresses" }
+
+// outputFlag adds -o.
+func (n *nodeFlags) outputFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&n.output, "output", "o", "table", "table or json")
+}
+
+// print writes v as JSON, or as a table.
+func (n *nodeFlags) print(v any, table func(io.Writer)) error {
+	if n.output == "json" {
+		e := json.NewEncoder(n.process.out)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	w := tabwriter.NewWriter(n.process.out, 0, 0, 2, ' ', 0)
+	table(w)
+	return w.Flush()
+}
+
+// call runs do with a client of the nodes.
+func (n *nodeFlags) call(ctx context.Context, do func(context.Context, *admin.Client) error) error {
+	if n.output != "" && n.output != "table" && n.output != "json" {
+		return usageError{fmt.Errorf("output %q is neither table nor json", n.output)}
+	}
+	if err := n.defaults(); err != nil {
+		return usageError{err}
+	}
+	network := peer.New(peer.Options{NodeID: "polylog-cli"})
+	defer network.Close() //nolint:errcheck // nothing is left to lose
+	c := &admin.Client{Addrs: n.addrs, Open: func(ctx context.Context, addr string) (core.Stream, error) {
+		return network.Open(ctx, "", addr, admin.Service)
+	}}
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	err := do(ctx, c)
+	if core.KindOf(err) == core.Unavailable {
+		return fmt.Errorf("no answer from %s: %w", n.addrs, err)
+	}
+	return err
+}
+
+// defaults takes the address from the environment where no flag gives it.
+func (n *nodeFlags) defaults() error {
+	if len(n.addrs) > 0 {
+		return nil
+	}
+	addr := defaultNode
+	for _, kv := range n.process.environ {
+		if v, ok := strings.CutPrefix(kv, config.NodeEnv+"="); ok && v != "" {
+			addr = v
+		}
+	}
+	if err := n.addrs.UnmarshalText([]byte(addr)); err != nil {
+		return fmt.Errorf("%s: %w", config.NodeEnv, err)
+	}
+	return nil
+}
+
+func clusterInfo(n *nodeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "info", Short: "Show who takes part", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return n.call(cmd.Context(), func(ctx context.Context, c *admin.Client) error {
+				i, err := c.Info(ctx)
+				if err != nil {
+					return err
+				}
+				return n.print(i, func(w io.Writer) { infoTable(w, &i) })
+			})
+		},
+	}
+	n.outputFlag(cmd)
+	return cmd
+}
+
+func infoTable(w io.Writer, i *admin.Info) {
+	_, _ = fmt.Fprintf(w, "cluster %s\tleader %s\tterm %d\tfeature level %d\n\n", i.ClusterID, cmp.Or(i.Leader, "none"), i.Term, i.Level)
+	_, _ = fmt.Fprintln(w, "NODE\tROLE\tADDRESS\tVERSION\tCLIENTS")
+	for _, m := range i.Members {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.ID, role(&m), m.Addr, cmp.Or(m.Version, "-"), endpoints(m.Endpoints))
+	}
+}
+
+func role(m *admin.Member) string {
+	switch {
+	case m.Leader:
+		return "leader"
+	case m.Voter:
+		return "voter"
+	default:
+		return "catching up"
+	}
+}
+
+func endpoints(all map[string]string) string {
+	var b []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b = append(b, name+"="+all[name])
+	}
+	return cmp.Or(strings.Join(b, " "), "-")
+}
+
+// errUnhealthy has `cluster health` end with the exit code of a failure.
+var errUnhealthy = errors.New("the cluster has problems")
+
+func clusterHealth(n *nodeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "health", Short: "Ask every node how it is; fails when there is a problem", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return n.call(cmd.Context(), func(ctx context.Context, c *admin.Client) error {
+				h, err := c.Health(ctx)
+				if err != nil {
+					return err
+				}
+				if err := n.print(h, func(w io.Writer) { healthTable(w, &h) }); err != nil {
+					return err
+				}
+				if !h.Healthy {
+					return errUnhealthy
+				}
+				return nil
+			})
+		},
+	}
+	n.outputFlag(cmd)
+	return cmd
+}
+
+func healthTable(w io.Writer, h *admin.Health) {
+	_, _ = fmt.Fprintln(w, "NODE\tROLE\tSTATE\tBEHIND\tLOG\tFREE\tVERSION")
+	for i, node := range h.Nodes {
+		m := h.Members[i]
+		st := node.Status
+		if st == nil {
+			_, _ = fmt.Fprintf(w, "%s\t%s\tunreachable\t-\t-\t-\t%s\n", node.ID, role(&m), cmp.Or(m.Version, "-"))
+			continue
+		}
+		state := "ready"
+		if len(st.NotReady) > 0 {
+			state = "not ready"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", node.ID, role(&m), state, node.Behind, bytesText(st.LogBytes), bytesText(st.DiskFree), st.Version)
+	}
+	if h.Healthy {
+		_, _ = fmt.Fprintln(w, "\nhealthy")
+		return
+	}
+	_, _ = fmt.Fprintln(w)
+	for _, p := range h.Problems {
+		_, _ = fmt.Fprintln(w, p)
+	}
+}
+
+// bytesText is a number of bytes in words; negative is not known.
+func bytesText(n int64) string {
+	const unit = 1024
+	switch {
+	case n < 0:
+		return "-"
+	case n < unit:
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n)/unit, 0
+	for ; f >= unit && i < 3; i++ {
+		f /= unit
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[i])
+}
+
+func clusterRemove(n *nodeFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove ID", Short: "Take a node out of the cluster for good, running or dead", Args: cobra.ExactArgs(1),
+		Long: "remove takes a node out of the cluster and ends it if it runs. With its data directory it never comes\n" +
+			"back. It is refused where fewer than a majority of the other voters run.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return n.call(cmd.Context(), func(ctx context.Context, c *admin.Client) error {
+				if err := c.Remove(ctx, args[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(n.process.out, "node %s removed\n", args[0])
+				return err
+			})
+		},
+	}
+}
+
+func clusterDrain(n *nodeFlags) *cobra.Command {
+	force := false
+	cmd := &cobra.Command{
+		Use: "drain ID", Short: "Have a node hand over what it leads and stop", Args: cobra.ExactArgs(1),
+		Long: "drain stops a node as SIGTERM does: it finishes what its clients asked for, hands leadership over and\n" +
+			"ends. It stays a member and may be started again. It is refused where the cluster could not go on\n" +
+			"without it.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return n.call(cmd.Context(), func(ctx context.Context, c *admin.Client) error {
+				if err := c.Drain(ctx, args[0], force); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(n.process.out, "node %s stops\n", args[0])
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "stop it even where the cluster cannot go on without it")
+	return cmd
+}
