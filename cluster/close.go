@@ -9,6 +9,7 @@ import "errors"
 // the stall limit.
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() {
+		n.forwarder.drain()
 		n.proposer.drain()
 		if n.failure.failed() == nil {
 			n.handOver()

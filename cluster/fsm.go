@@ -141,5 +141,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		return err
 	}
 	f.note(s.index)
-	return f.replay(s.index)
+	if err := f.replay(s.index); err != nil {
+		return err
+	}
+	f.due(0)
+	return nil
 }

@@ -36,8 +36,11 @@ type Node struct {
 	raft      *raft.Raft
 
 	proposer   proposer
+	forwarder  forwarder
 	leadership leadership
 	reader     reader
+	remote     remoteReader
+	awaited    awaited
 	alone      atomic.Bool   // no other node has a place in the configuration
 	newestConf atomic.Uint64 // index of the newest stored configuration
 
@@ -94,11 +97,13 @@ func Open(ctx context.Context, options Options) (*Node, error) {
 		stop:          make(chan struct{}),
 	}
 	n.proposer.init(n)
+	n.forwarder.init(n)
 	n.leadership.init()
 	n.reader.init()
 	n.exports.init()
 	n.catchUp.init()
 	n.scrub.init(&n.o)
+	n.remote.init()
 	if err = n.openStores(); err == nil {
 		err = n.start()
 	}
@@ -187,7 +192,7 @@ func (n *Node) start() error {
 	}
 	n.network = peer.New(peer.Options{
 		ClusterID: n.home.clusterID, NodeID: n.o.NodeID,
-		Listener: n.o.Listener, Advertise: n.advertised(), TLS: n.o.TLS, Logger: n.o.Logger,
+		Listener: n.o.Listener, Advertise: n.advertised(), TLS: n.o.TLS, DialFunc: n.o.DialFunc, Logger: n.o.Logger,
 	})
 	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), newRaftLogger(n.o.Logger))
 	n.transport.electable = n.electable
@@ -204,6 +209,7 @@ func (n *Node) start() error {
 	r.RegisterObserver(n.leadership.observer)
 	n.loops.Go(n.watchLeadership)
 	n.loops.Go(n.readLoop)
+	n.loops.Go(n.remoteReadLoop)
 	n.loops.Go(n.checkpointLoop)
 	n.network.Handle(progressService, n.tellProgress)
 	n.loops.Go(n.promoteLoop)
@@ -213,6 +219,9 @@ func (n *Node) start() error {
 	n.loops.Go(func() { n.watch.run(n.o.StallLimit, n.failure.fail, n.stop) })
 	n.loops.Go(n.proposer.batchLoop)
 	n.loops.Go(n.proposer.completeLoop)
+	n.loops.Go(n.forwarder.loop)
+	n.network.Handle(proposeService, n.serveProposals)
+	n.network.Handle(readService, n.serveReads)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"net"
@@ -36,6 +37,8 @@ type Options struct {
 	Listener  net.Listener
 	Advertise string
 	TLS       *peer.TLS // of node-to-node connections; nil: none
+	// DialFunc opens connections to other nodes, an ordinary dialer when nil.
+	DialFunc func(ctx context.Context, addr string) (net.Conn, error)
 
 	Machine   StateMachine
 	CommitLog commitlog.Options // FS, Dir, Durable and Logger are set by Open

@@ -24,7 +24,7 @@ type proposer struct {
 	n     *Node
 	wake  chan struct{}     // for the batcher: look again
 	sent  chan *group       // to the completer, in log order; never full
-	lost  chan struct{}     // for the completer: refused has something
+	told  chan struct{}     // for the completer: answered has something
 	last  int64             // ms; time of the last entry; the sender's
 	entry core.EntryBuilder // the sender's
 	sums  entrySums
@@ -34,7 +34,7 @@ type proposer struct {
 	waiting      []proposal   // guarded by mu, as is all below
 	waitingBytes int          // encoded
 	since        time.Time    // when the first of waiting came
-	refused      []proposal   // to be told outcome.err; nothing was done
+	answered     []answered   // their proposers are to be told
 	inFlight     int          // groups given to raft and not told yet
 	sending      bool         // a sender is at work
 	closed       bool         // no new proposals
@@ -49,7 +49,13 @@ type proposal struct {
 	command core.Command
 	done    func(core.Result, error)
 	waiter  *waiter
-	err     error // of a refused one
+}
+
+// answered is a proposal that ended without a group of ours: refused, or done by the
+// leader.
+type answered struct {
+	proposal
+	outcome
 }
 
 type group struct {
@@ -61,8 +67,9 @@ type group struct {
 type waiter struct{ outcome chan outcome }
 
 type outcome struct {
-	result core.Result
-	err    error
+	result  core.Result
+	err     error
+	applied core.LogIndex // of a command that the leader did: its state was as far then
 }
 
 // maxSpare bounds the slices that are kept for reuse, in proposals.
@@ -74,31 +81,43 @@ func (p *proposer) init(n *Node) {
 	p.n = n
 	p.cond = sync.NewCond(&p.mu)
 	p.wake = make(chan struct{}, 1)
-	p.lost = make(chan struct{}, 1)
+	p.told = make(chan struct{}, 1)
 	p.sent = make(chan *group, maxAppendEntries)
 }
 
 func (p *proposal) tell(r core.Result, err error) {
 	if p.waiter != nil {
-		p.waiter.outcome <- outcome{r, err}
+		p.waiter.outcome <- outcome{result: r, err: err}
 		return
 	}
 	p.done(r, err)
 }
 
-// Propose has the cluster do a command and gives its result. When ctx ends first the
+// Propose has the cluster do a command and gives its result; where this node does not
+// lead, the leader does it (forward.go). When it returns the command has been applied
+// here too, or the leader has been out of reach since it did it. When ctx ends first the
 // error is of kind Uncertain, or Unavailable where the command was never sent; the
 // command's payload is free in either case.
 func (n *Node) Propose(ctx context.Context, c core.Command) (core.Result, error) {
 	w, _ := waiters.Get().(*waiter)
-	n.proposer.submit(proposal{command: c, waiter: w})
+	n.submit(ctx, proposal{command: c, waiter: w})
 	select {
 	case o := <-w.outcome:
 		waiters.Put(w)
+		if o.err == nil && n.machine.Applied() < o.applied {
+			ctx, cancel := context.WithTimeout(ctx, readPatience)
+			defer cancel()
+			_ = n.awaitApplied(ctx, o.applied) // the result is known in any case
+		}
 		return o.result, o.err
 	case <-ctx.Done():
-		if n.proposer.withdraw(w) {
+		if n.forwarder.withdraw(w) || n.proposer.withdraw(w) {
 			return core.Result{}, core.E(core.Unavailable, "proposal withdrawn: %v", context.Cause(ctx))
+		}
+		select {
+		case o := <-w.outcome:
+			return o.result, o.err
+		default:
 		}
 		return core.Result{}, core.E(core.Uncertain, "outcome of a proposal not known yet: %v", context.Cause(ctx))
 	}
@@ -108,34 +127,46 @@ func (n *Node) Propose(ctx context.Context, c core.Command) (core.Result, error)
 // completer's goroutine, in log order; it must not block. While
 // Options.MaxQueuedBytes wait, ProposeAsync waits too, which is how a slow disk
 // slows down connections instead of filling the memory: so done must not propose,
-// nor wait for a lock that is held while proposing.
+// nor wait for a lock that is held while proposing. Where this node does not lead, it may
+// not have applied the command yet when done is called. Where no leader is found for
+// forwardPatience, the error is of kind Unavailable.
 func (n *Node) ProposeAsync(c core.Command, done func(core.Result, error)) {
-	n.proposer.submit(proposal{command: c, done: done})
+	n.submit(context.Background(), proposal{command: c, done: done})
 }
 
-func (p *proposer) submit(pr proposal) {
-	size := pr.command.EncodedLen()
-	err := p.n.refusal()
-	if err == nil && size > core.MaxCommandLen {
-		err = core.E(core.TooLarge, "command of %d bytes, the limit is %d", size, core.MaxCommandLen)
+// submit leads a command to the proposer, or to the leader. What comes while others
+// are on their way to the leader goes after them, even where this node leads by now.
+func (n *Node) submit(ctx context.Context, pr proposal) {
+	if size := pr.command.EncodedLen(); size > core.MaxCommandLen {
+		n.proposer.answer(answered{pr, outcome{err: core.E(core.TooLarge, "command of %d bytes, the limit is %d", size, core.MaxCommandLen)}})
+		return
 	}
+	if !n.forwarder.busy.Load() {
+		err := n.proposer.submit(pr)
+		if err == nil {
+			return
+		}
+		if !isRefusal(err) || core.KindOf(err) == core.Closed || n.failure.failed() != nil {
+			n.proposer.answer(answered{pr, outcome{err: err}})
+			return
+		}
+	}
+	n.forwarder.submit(ctx, pr)
+}
+
+// submit takes a command for this node's own log. The error is why it does not.
+func (p *proposer) submit(pr proposal) error {
+	if err := p.n.refusal(); err != nil {
+		return err
+	}
+	size := pr.command.EncodedLen()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for err == nil && len(p.waiting) > 0 && p.waitingBytes+size > p.n.o.MaxQueuedBytes && !p.closed {
+	for len(p.waiting) > 0 && p.waitingBytes+size > p.n.o.MaxQueuedBytes && !p.closed {
 		p.cond.Wait()
 	}
 	if p.closed {
-		err = core.E(core.Closed, "this node is shutting down")
-	}
-	if err != nil {
-		if p.ended {
-			pr.tell(core.Result{}, err)
-			return
-		}
-		pr.err = err
-		p.refused = append(p.refused, pr)
-		signal(p.lost)
-		return
+		return core.E(core.Closed, "this node is shutting down")
 	}
 	if len(p.waiting) == 0 {
 		p.since = time.Now()
@@ -147,6 +178,34 @@ func (p *proposer) submit(pr proposal) {
 		p.sendLocked()
 	case len(p.waiting) == 1:
 		signal(p.wake) // the batcher sees to the linger
+	}
+	return nil
+}
+
+// answer tells proposers, those with callbacks by the completer and in this order.
+func (p *proposer) answer(all ...answered) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range all {
+		if w := all[i].waiter; w != nil {
+			w.outcome <- all[i].outcome
+			continue
+		}
+		if p.ended {
+			all[i].done(all[i].result, all[i].err)
+			continue
+		}
+		p.answered = append(p.answered, all[i])
+		signal(p.told)
+	}
+}
+
+// awaitIdle waits until this node's own log has nothing of ours to do any more.
+func (p *proposer) awaitIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiting) > 0 || p.inFlight > 0 || p.sending {
+		p.cond.Wait()
 	}
 }
 
@@ -273,11 +332,12 @@ func (p *proposer) completeLoop() {
 	for {
 		select {
 		case <-p.n.stop:
-			p.refuse(true)
+			p.tellAnswered(true)
 			return
-		case <-p.lost:
-			p.refuse(false)
+		case <-p.told:
+			p.tellAnswered(false)
 		case g := <-p.sent:
+			p.tellAnswered(false) // they came before
 			g.complete()
 			if g.data != nil {
 				p.sums.take(g.data) // in case raft never stored it
@@ -299,20 +359,22 @@ func (p *proposer) completeLoop() {
 	}
 }
 
-// refuse tells those who were refused; last says that nobody will do it any more.
-func (p *proposer) refuse(last bool) {
+// tellAnswered tells those who are answered; last says that nobody will do it any more.
+func (p *proposer) tellAnswered(last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.refused) > 0 {
-		refused := p.refused
-		p.refused = nil
+	for len(p.answered) > 0 {
+		all := p.answered
+		p.answered = nil
 		p.mu.Unlock()
-		for i := range refused {
-			refused[i].tell(core.Result{}, refused[i].err)
+		for i := range all {
+			all[i].tell(all[i].result, all[i].err)
 		}
 		p.mu.Lock()
 	}
-	p.ended = last
+	if last {
+		p.ended = true
+	}
 	p.cond.Broadcast()
 }
 
@@ -342,7 +404,7 @@ func (p *proposer) drain() {
 	p.closed = true
 	p.cond.Broadcast()
 	signal(p.wake)
-	for len(p.waiting) > 0 || p.inFlight > 0 || p.sending || len(p.refused) > 0 {
+	for len(p.waiting) > 0 || p.inFlight > 0 || p.sending || len(p.answered) > 0 {
 		p.cond.Wait()
 	}
 }

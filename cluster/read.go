@@ -19,15 +19,26 @@ type readRequest struct {
 
 func (r *reader) init() { r.requests = make(chan readRequest) }
 
-// ReadIndex returns nil when the state machine, read after the return, contains
-// every command that anybody was told is done before the call: this node led at some
-// moment during the call. What is acknowledged here was applied here first, so
-// leading is all there is to show.
+// ReadIndex returns nil when the state machine, read after the return, contains every
+// command that anybody was told is done, by any node, before the call. A node that does
+// not lead asks the leader (read_remote.go). Where no leader confirms it in time, because
+// there is none or it cannot be reached, the error is of kind Unavailable.
+func (n *Node) ReadIndex(ctx context.Context) error {
+	err := n.readHere(ctx)
+	if core.KindOf(err) != core.NotLeader {
+		return err
+	}
+	return n.readThere(ctx)
+}
+
+// readHere is ReadIndex for the leader: it led at some moment during the call. What is
+// acknowledged by it, or by way of it, was applied here first, so leading is all there is
+// to show.
 //
 // A node that is alone leads for as long as it is leader. With other voters a round
 // of heartbeats shows it; but raft takes a non-voter's answer to one for a vote, so
 // where there are non-voters a barrier entry is committed instead.
-func (n *Node) ReadIndex(ctx context.Context) error {
+func (n *Node) readHere(ctx context.Context) error {
 	if err := n.awaitReady(ctx); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func (n *Network) Dial(ctx context.Context, addr string, use Use, wanted string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, greetingTimeout)
 	defer cancel()
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	raw, err := n.o.DialFunc(ctx, addr)
 	if err != nil {
 		return nil, core.E(core.Unavailable, "node at %s: %v", addr, err)
 	}

@@ -22,7 +22,9 @@ type Options struct {
 	// Advertise is the address that others dial.
 	Advertise string
 	TLS       *TLS // nil: none
-	Logger    *slog.Logger
+	// DialFunc opens TCP connections, an ordinary dialer when nil.
+	DialFunc func(ctx context.Context, addr string) (net.Conn, error)
+	Logger   *slog.Logger
 }
 
 // Network is one node's end of all its conversations. It is safe for concurrent use.
@@ -49,6 +51,11 @@ type Network struct {
 func New(o Options) *Network {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.DialFunc == nil {
+		o.DialFunc = func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		}
 	}
 	n := &Network{
 		o:        o,
