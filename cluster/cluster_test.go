@@ -419,8 +419,8 @@ func TestLeaderWithoutMajority(t *testing.T) {
 			defer cancel()
 			wantKind(t, do(ctx), core.Unavailable)
 		}
-		short(l.n.ReadIndex)
 		waitFor(t, func() bool { return l.n.raft.State() != raft.Leader })
+		short(l.n.ReadIndex)
 		short(func(ctx context.Context) error {
 			_, err := l.n.Propose(ctx, command("no"))
 			return err

@@ -194,7 +194,7 @@ func (n *Node) start() error {
 		ClusterID: n.home.clusterID, NodeID: n.o.NodeID,
 		Listener: n.o.Listener, Advertise: n.advertised(), TLS: n.o.TLS, DialFunc: n.o.DialFunc, Logger: n.o.Logger,
 	})
-	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), newRaftLogger(n.o.Logger))
+	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), n.o.lease(), newRaftLogger(n.o.Logger))
 	n.transport.electable = n.electable
 	config := raftConfig(&n.o, n.o.NodeID, n.leadership.notify)
 	r, err := raft.NewRaft(config, n.fsm, n.logs, n.stable, n.snapshots, n.transport)

@@ -134,6 +134,9 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
+// lease is how long a leader leads that hears from no majority.
+func (o *Options) lease() time.Duration { return o.ElectionTimeout / 2 }
+
 // maxAppendEntries bounds the entries of one RPC, of one StoreLogs and of one batch
 // for the state machine. At 512 KiB an entry that is 32 MiB.
 const maxAppendEntries = 64
@@ -146,7 +149,7 @@ func raftConfig(o *Options, id string, notify chan<- bool) *raft.Config {
 		LocalID:                  raft.ServerID(id),
 		HeartbeatTimeout:         o.ElectionTimeout,
 		ElectionTimeout:          o.ElectionTimeout,
-		LeaderLeaseTimeout:       o.ElectionTimeout / 2,
+		LeaderLeaseTimeout:       o.lease(),
 		CommitTimeout:            50 * time.Millisecond,
 		MaxAppendEntries:         maxAppendEntries,
 		BatchApplyCh:             true, // entries that wait for the disk share its next sync

@@ -200,6 +200,12 @@ func (p *proposer) answer(all ...answered) {
 	}
 }
 
+func (p *proposer) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 // awaitIdle waits until this node's own log has nothing of ours to do any more.
 func (p *proposer) awaitIdle() {
 	p.mu.Lock()

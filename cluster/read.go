@@ -38,7 +38,13 @@ func (n *Node) ReadIndex(ctx context.Context) error {
 // A node that is alone leads for as long as it is leader. With other voters a round
 // of heartbeats shows it; but raft takes a non-voter's answer to one for a vote, so
 // where there are non-voters a barrier entry is committed instead.
+//
+// A node that shuts down hands leadership over, which is faster than the time-outs that
+// the confirmation builds on: it confirms nothing any more.
 func (n *Node) readHere(ctx context.Context) error {
+	if n.proposer.isClosed() {
+		return core.E(core.Closed, "this node is shutting down")
+	}
 	if err := n.awaitReady(ctx); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"polylog/cluster/peer"
+	"polylog/core"
 )
 
 // transport is raft's network transport without the heartbeat fast path (guard 1).
@@ -23,7 +24,8 @@ import (
 // for those of the one it meant.
 type transport struct {
 	*raft.NetworkTransport
-	electable func() error // why this node must not ask for votes, or nil
+	lease     time.Duration // the leader's
+	electable func() error  // why this node must not ask for votes, or nil
 }
 
 // SetHeartbeatHandler does nothing, on purpose.
@@ -40,9 +42,17 @@ func (t transport) Close() error {
 const maxAppendBytes = 4 << 20
 
 // AppendEntries implements raft.Transport. Raft goes on behind the last entry that is
-// left in args. A follower takes entries for committed up to the lower of what it is
-// told and of the end of its own log, which may lie behind what this call has compared
-// with the leader's: so it is told no more than that.
+// left in args.
+//
+// A follower takes entries for committed up to the lower of what it is told and of the
+// end of its own log, which may lie behind what this call has compared with the leader's:
+// so it is told no more than that.
+//
+// Raft takes an answer for a sign, as of now, that the follower knows no other leader.
+// But it may have waited in a socket for a process that was suspended, and a new leader
+// may have been elected meanwhile: reads confirmed by such an answer would be stale. So
+// one that took longer than the lease does not count. The follower voted for nobody else
+// within that time, and raft sends again, which costs little: the entries are there.
 func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	args.Entries = args.Entries[:fitting(args.Entries, maxAppendBytes)]
 	compared := args.PrevLogEntry
@@ -50,7 +60,12 @@ func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args
 		compared = args.Entries[k-1].Index
 	}
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, compared)
-	return t.NetworkTransport.AppendEntries(id, qualified(id, addr), args, resp)
+	sent := time.Now()
+	err := t.NetworkTransport.AppendEntries(id, qualified(id, addr), args, resp)
+	if took := time.Since(sent); err == nil && took > t.lease {
+		return core.E(core.Unavailable, "answer after %v, the lease is %v", took, t.lease)
+	}
+	return err
 }
 
 // fitting is how many of the first entries have up to limit bytes, at least one.
@@ -99,8 +114,8 @@ const rpcTimeout = 10 * time.Second
 
 // newTransport has raft speak through network. own is this node's id, addr what other
 // nodes dial.
-func newTransport(network *peer.Network, own, addr string, logger hclog.Logger) transport {
-	return transport{electable: func() error { return nil }, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func newTransport(network *peer.Network, own, addr string, lease time.Duration, logger hclog.Logger) transport {
+	return transport{lease: lease, electable: func() error { return nil }, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          &streamLayer{Listener: network.Raft(), network: network, own: own, addr: address(addr)},
 		MaxPool:         2,
 		MaxRPCsInFlight: 1, // guard 5: no pipelining
