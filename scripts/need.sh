@@ -13,6 +13,7 @@ declare -A package=(
   [python3]=python3
   [kcat]=kcat
   [curl]=curl
+  [mkfs.ext4]=e2fsprogs
 )
 
 missing=()

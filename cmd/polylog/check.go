@@ -103,8 +103,13 @@ func checkIndex(p *process, dir string, agree func(core.LogIndex) error) (err er
 			}
 		}
 	}
+	hash, err := store.Hash()
+	if err != nil {
+		return err
+	}
 	_, _ = fmt.Fprintf(p.out, "index  up to entry %d: %d topics, %d queues, %d runs, %d records, %d bytes of batches; every reference holds\n",
 		store.Applied(), topics, c.queues, c.runs, c.records, c.bytes)
+	_, _ = fmt.Fprintf(p.out, "       hash %x, the same on each node that has applied the same entries\n", hash)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -118,7 +119,7 @@ func freePorts() (a, b int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		defer l.Close()
+		defer func() { err = errors.Join(err, l.Close()) }()
 		*p = l.Addr().(*net.TCPAddr).Port
 	}
 	return a, b, nil

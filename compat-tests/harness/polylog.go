@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,10 +24,14 @@ type Broker struct {
 // Polylog says how to start Polylog's binary.
 type Polylog struct {
 	Bin       string
-	Dir       string   // holds the data directory, the address file and the output
-	KafkaAddr string   // "" is a port that the system chooses
-	Flush     string   // "" is the default
-	Args      []string // further flags
+	Dir       string                         // holds the data directory, the address file and the output
+	Data      string                         // the data directory, where it is not in Dir
+	KafkaAddr string                         // "" is a port that the system chooses
+	HTTPAddr  string                         // the same
+	Flush     string                         // "" is the default
+	Args      []string                       // further flags
+	Env       []string                       // further environment
+	In        func(start func() error) error // runs start where the process is to live; nil is here
 }
 
 // Start runs `polylog serve` and returns when it says that its listeners accept connections.
@@ -38,19 +43,26 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 	if err := os.Remove(addrs); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	kafka := o.KafkaAddr
-	if kafka == "" {
-		kafka = "127.0.0.1:0"
-	}
+	data := cmp.Or(o.Data, filepath.Join(o.Dir, "data"))
 	args := []string{
-		"serve", "--data-dir", filepath.Join(o.Dir, "data"), "--addr-file", addrs,
-		"--kafka-listen", kafka, "--http-listen", "127.0.0.1:0",
+		"serve", "--data-dir", data, "--addr-file", addrs,
+		"--kafka-listen", cmp.Or(o.KafkaAddr, "127.0.0.1:0"), "--http-listen", cmp.Or(o.HTTPAddr, "127.0.0.1:0"),
 	}
 	if o.Flush != "" {
 		args = append(args, "--flush", o.Flush)
 	}
 	begin := time.Now()
-	p, err := start(exec.Command(o.Bin, append(args, o.Args...)...), filepath.Join(o.Dir, "output"))
+	cmd := exec.Command(o.Bin, append(args, o.Args...)...)
+	cmd.Env = append(os.Environ(), o.Env...)
+	in := o.In
+	if in == nil {
+		in = func(start func() error) error { return start() }
+	}
+	var p *Process
+	err := in(func() (err error) {
+		p, err = start(cmd, filepath.Join(o.Dir, "output"))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,21 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended, for whatever reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Signal sends the process a signal; one that has ended does not mind.
+func (p *Process) Signal(s os.Signal) {
+	_ = p.cmd.Process.Signal(s) // it may have ended by itself
+}
+
+// Err is how the process ended: nil before it has, and when it ended well.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
 // Kill ends the process as a power switch would, with SIGKILL, and waits for it.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"polylog/compat/harness/ledger"
+)
+
+const (
+	topic     = "records"
+	parts     = 6
+	producers = 4
+	members   = 2
+	groupName = "readers"
+)
+
+// load is what goes on all the time: idempotent producers that wait for all acknowledgements, and a
+// consumer group that commits what it was shown.
+type load struct {
+	addrs    []string
+	ledger   *ledger.Ledger
+	history  *history
+	gaps     *gaps
+	rate     int // records a second, all producers together
+	seed     uint64
+	stopping atomic.Bool
+	sent     atomic.Int64
+	acked    atomic.Int64
+
+	producing, consuming sync.WaitGroup
+}
+
+// impatient are the options of all clients: they notice a dead node in about a second and try again
+// at once, so that a gap is the broker's and not theirs.
+func impatient(addrs []string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(addrs...), kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second),
+		kgo.MetadataMinAge(50 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
+	}
+}
+
+// bodySize is small most times, and now and then large enough to stand alone in a log entry.
+func bodySize(rng *rand.Rand) int {
+	if rng.IntN(2000) == 0 {
+		return 100_000
+	}
+	return 20 + rng.IntN(180)
+}
+
+// start begins everything; ctx ends the consumers, stop the producers.
+func (l *load) start(ctx context.Context) error {
+	for i := range producers {
+		if err := l.produce(ctx, int64(i+1)); err != nil {
+			return err
+		}
+	}
+	for i := range members {
+		if err := l.consume(ctx, i+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *load) produce(ctx context.Context, num int64) error {
+	cl, err := kgo.NewClient(append(impatient(l.addrs),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2*time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.UnknownTopicRetries(-1), kgo.ProducerBatchMaxBytes(200_000), kgo.ProduceRequestTimeout(time.Second),
+		kgo.RecordRetries(1<<30), kgo.RequestRetries(1<<20),
+	)...)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(l.seed, uint64(num)))
+	who := fmt.Sprintf("producer %d", num)
+	const every = 10 * time.Millisecond
+	perTick := max(1, l.rate/producers/int(time.Second/every))
+	l.producing.Go(func() {
+		defer cl.Close()
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		var inflight sync.WaitGroup
+		window := make(chan struct{}, 5000)
+		for seq := int64(0); !l.stopping.Load() && ctx.Err() == nil; {
+			<-tick.C
+			for range 1 + rng.IntN(2*perTick) {
+				id := ledger.NewID(num, seq)
+				seq++
+				p := ledger.Partition{Topic: topic, Num: int32(rng.IntN(parts))}
+				window <- struct{}{}
+				inflight.Add(1)
+				l.sent.Add(1)
+				l.ledger.Sent(p, id)
+				cl.Produce(ctx, &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: ledger.Value(id, bodySize(rng))}, func(r *kgo.Record, err error) {
+					defer func() { <-window; inflight.Done() }()
+					if err != nil {
+						if !errors.Is(err, context.Canceled) {
+							l.ledger.Fail("%s: record %v was given up: %v", who, id, err)
+						}
+						return
+					}
+					l.acked.Add(1)
+					l.gaps.ack(time.Now())
+					l.ledger.Note(p, r.Offset, id, ledger.Ack, who)
+					l.history.ack(p, r.Offset, id)
+				})
+			}
+		}
+		inflight.Wait()
+	})
+	return nil
+}
+
+func (l *load) consume(ctx context.Context, num int) error {
+	cl, err := kgo.NewClient(append(impatient(l.addrs),
+		kgo.ConsumerGroup(groupName), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.HeartbeatInterval(500*time.Millisecond), kgo.SessionTimeout(6*time.Second), kgo.RebalanceTimeout(6*time.Second),
+		kgo.FetchMaxWait(500*time.Millisecond),
+	)...)
+	if err != nil {
+		return err
+	}
+	who := fmt.Sprintf("group member %d", num)
+	l.consuming.Go(func() {
+		defer cl.CloseAllowingRebalance()
+		for ctx.Err() == nil {
+			f := cl.PollRecords(ctx, 5000)
+			for _, e := range f.Errors() {
+				if strings.Contains(e.Err.Error(), "OFFSET_OUT_OF_RANGE") {
+					l.ledger.Fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
+				}
+			}
+			ends := map[ledger.Partition]int64{}
+			f.EachRecord(func(r *kgo.Record) {
+				p := ledger.Partition{Topic: r.Topic, Num: r.Partition}
+				if next, ok := ends[p]; ok && r.Offset != next {
+					l.ledger.Fail("%s: %s: offset %d where %d follows", who, p, r.Offset, next)
+				}
+				ends[p] = r.Offset + 1
+				if id, err := ledger.Parse(r.Value); err != nil {
+					l.ledger.Fail("%s: %s: offset %d: %v", who, p, r.Offset, err)
+				} else {
+					l.ledger.Note(p, r.Offset, id, ledger.Group, who)
+				}
+			})
+			if len(ends) > 0 && cl.CommitUncommittedOffsets(ctx) == nil {
+				for p, o := range ends {
+					l.ledger.Commit(p, o)
+				}
+			}
+			cl.AllowRebalance()
+		}
+	})
+	return nil
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"polylog/compat/faults/check"
+	"polylog/compat/harness/ledger"
+)
+
+// watch asks for the ends of partitions and the group's offsets all the time, of whom the clients
+// believe to be the leader: neither may be behind what was acknowledged before the question.
+func (r *run) watch(ctx context.Context) error {
+	cl, err := kgo.NewClient(append(impatient(r.addrs()), kgo.RequestRetries(0), kgo.RetryTimeout(time.Second))...)
+	if err != nil {
+		return err
+	}
+	adm := kadm.NewClient(cl)
+	r.load.consuming.Go(func() {
+		defer cl.Close()
+		for pause(ctx, 100*time.Millisecond) {
+			least, commits := r.ledger.Ends(), r.ledger.Commits()
+			ends, err := adm.ListEndOffsets(ctx, topic)
+			if err == nil {
+				ends.Each(func(o kadm.ListedOffset) {
+					if p := (ledger.Partition{Topic: o.Topic, Num: o.Partition}); o.Err == nil && o.Offset < least[p] {
+						r.ledger.Fail("stale: %s is said to end at %d; %d was acknowledged or shown before", p, o.Offset, least[p])
+					}
+				})
+			}
+			if got, err := adm.FetchOffsets(ctx, groupName); err == nil {
+				r.judgeCommits(got, commits, "stale")
+			}
+		}
+	})
+	return nil
+}
+
+func (r *run) judgeCommits(got kadm.OffsetResponses, acked map[ledger.Partition]int64, who string) {
+	for p, at := range acked {
+		o, ok := got.Lookup(p.Topic, p.Num)
+		if ok && o.Err != nil {
+			continue
+		}
+		if !ok || o.At < at {
+			r.ledger.Fail("%s: the group's offset on %s is %d; %d was acknowledged before", who, p, o.At, at)
+		}
+	}
+}
+
+// readBack reads everything there is from the beginning.
+func (r *run) readBack(ctx context.Context, who string) error {
+	least, commits := r.ledger.Ends(), r.ledger.Commits()
+	walks := map[ledger.Partition]*ledger.Walk{}
+	last := map[ledger.Partition]int64{}
+	from := map[string]map[int32]kgo.Offset{topic: {}}
+	cl, err := kgo.NewClient(impatient(r.addrs())...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	ends, err := adm.ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return err
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		p := ledger.Partition{Topic: o.Topic, Num: o.Partition}
+		walks[p], last[p] = r.ledger.Walk(p, 0, true, who), o.Offset
+		from[topic][o.Partition] = kgo.NewOffset().At(0)
+	})
+	cl.AddConsumePartitions(from)
+	behind := func() bool {
+		for p, w := range walks {
+			if w.Next() < last[p] {
+				return true
+			}
+		}
+		return false
+	}
+	for behind() {
+		f := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("read back: %w", ctx.Err())
+		}
+		f.EachRecord(func(rec *kgo.Record) {
+			if p := (ledger.Partition{Topic: rec.Topic, Num: rec.Partition}); rec.Offset < last[p] {
+				walks[p].Record(rec.Offset, rec.Value)
+			}
+		})
+	}
+	for p, w := range walks {
+		w.End(least[p])
+	}
+	got, err := adm.FetchOffsets(ctx, groupName)
+	if err == nil {
+		r.judgeCommits(got, commits, who)
+	}
+	return err
+}
+
+// judge runs one check and counts it: it is good if it ends well and finds nothing wrong.
+func (r *run) judge(name string, do func() error) {
+	before, _ := r.ledger.Wrong()
+	begin := time.Now()
+	if err := do(); err != nil {
+		r.ledger.Fail("%s: %v", name, err)
+	}
+	r.verdict(before, "%s, %.1fs", name, time.Since(begin).Seconds())
+}
+
+// everyLeader reads everything back from each node, when it leads: what one replica alone holds
+// differently is seen then.
+func (r *run) everyLeader(ctx context.Context) error {
+	read := map[*node]bool{}
+	for tries := 0; len(read) < len(r.nodes); tries++ {
+		if tries == 8*len(r.nodes) {
+			say("      only %d of %d nodes came to lead", len(read), len(r.nodes))
+			return nil
+		}
+		l := r.leader()
+		if l == nil {
+			return errors.New("nobody leads")
+		}
+		if !read[l] {
+			if err := r.readBack(ctx, "read back from "+l.id); err != nil {
+				return fmt.Errorf("from %s: %w", l.id, err)
+			}
+			read[l] = true
+		}
+		if len(r.nodes) == 1 {
+			return nil
+		}
+		// The others elect one of themselves while it is away. A clean stop would hand over to the
+		// same one each time.
+		l.kill()
+		for r.leader() == nil {
+			if !pause(ctx, 100*time.Millisecond) {
+				return errors.New("nobody leads after a kill")
+			}
+		}
+		l.up()
+		if err := r.converged(convergence, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replicas compares what the nodes hold, after they have been stopped.
+func (r *run) replicas(ctx context.Context) error {
+	var logs []check.Replica
+	indexes := map[string]string{}
+	for _, n := range r.nodes {
+		if err := n.terminate(); err != nil {
+			return fmt.Errorf("stop %s: %w", n.id, err)
+		}
+	}
+	for _, n := range r.nodes {
+		out, err := exec.CommandContext(ctx, r.bin, "check", "--data-dir", n.polylog.Data).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("polylog check of %s: %w: %s", n.id, err, out)
+		}
+		for line := range strings.Lines(string(out)) {
+			if what, rest, _ := strings.Cut(strings.TrimSpace(line), " "); what == "index" || what == "hash" {
+				indexes[n.id] += rest
+			}
+		}
+		dump, err := exec.CommandContext(ctx, r.bin, "dump", "--headers", "--data-dir", n.polylog.Data).Output()
+		if err != nil {
+			return fmt.Errorf("polylog dump of %s: %w", n.id, err)
+		}
+		log, err := check.ReadDump(n.id, bytes.NewReader(dump))
+		if err != nil {
+			return err
+		}
+		logs = append(logs, log)
+	}
+	if diff := check.Same(logs); diff != "" {
+		r.ledger.Fail("replicas: %s", diff)
+	}
+	for id, index := range indexes {
+		if first := indexes[r.nodes[0].id]; index != first {
+			r.ledger.Fail("replicas: the index of %s is %q, that of %s is %q", id, index, r.nodes[0].id, first)
+		}
+	}
+	return nil
+}
+
+// linearizable judges the operations on single values.
+func (r *run) linearizable() error {
+	wrong, undecided := check.Linearizable(r.ops.done, time.Minute)
+	for _, key := range wrong {
+		r.ledger.Fail("the operations on %s are not linearizable; they are in ops.jsonl", key)
+	}
+	for _, key := range undecided {
+		r.ledger.Fail("whether the operations on %s are linearizable could not be told in a minute", key)
+	}
+	return nil
+}
