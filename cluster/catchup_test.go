@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"polylog/core"
 	"polylog/core/vfs"
 )
 
@@ -203,5 +204,68 @@ func TestExportsHoldTheLog(t *testing.T) {
 	}
 	if names, err := h.fs.List("data/" + exportsName); err != nil || len(names) != 0 {
 		t.Fatalf("%q, %v", names, err)
+	}
+}
+
+// Scenario 3 (hashicorp/raft#697): a leader that is cut off goes on to write entries that
+// nobody else gets, more than the others write until they have forgotten where it left.
+// Its log, longer than the snapshot that replaces it, costs one resync and no loop.
+func TestLongerLogThanTheSnapshot(t *testing.T) {
+	nw := networkOf(t, 3, func(h *harness) {
+		h.homed = true
+		h.options.CommitLog.SegmentBytes = 8 << 10
+		h.options.CommitLog.CacheBytes = -1
+		h.options.TrimPause = 1
+		h.options.MaxInFlight = maxAppendEntries - 1
+	})
+	nw.form()
+	nw.propose("keep")
+	lone := nw.leader()
+	for _, nd := range nw.nodes {
+		if nd != lone {
+			nd.cut()
+		}
+	}
+	from := lone.n.log.Last()
+	const tail = maxAppendEntries - 2
+	for i := range core.LogIndex(tail) {
+		lone.n.ProposeAsync(command("nobody gets this"), func(core.Result, error) {})
+		waitFor(t, func() bool { return lone.n.log.Last() >= from+i+1 || !lone.n.IsLeader() })
+	}
+	end := lone.n.log.Last()
+	if end < from+tail/2 {
+		t.Fatalf("only %d entries were written without a majority", end-from)
+	}
+	lone.stop(t)
+	for _, nd := range nw.nodes {
+		if nd != lone {
+			nd.heal()
+		}
+	}
+	for {
+		nw.propose("keep" + strings.Repeat(".", 3000))
+		nw.propose("forget1")
+		l := nw.leader()
+		l.h.trim(l.n)
+		if l.n.log.First() > from+1 {
+			break
+		}
+	}
+	if s := nw.leader().n.snapshotIndex(); s >= end {
+		t.Fatalf("the snapshot is at %d, the lone leader's log ended with %d: nothing is tested", s, end)
+	}
+	lone.start(t)
+	if n := nw.settle(nil); n != 1 {
+		t.Fatalf("%d restarts, want 1", n)
+	}
+	for range 30 {
+		nw.propose("keep" + strings.Repeat(".", 3000))
+	}
+	nw.settle(nil)
+	nw.same(t)
+	for _, b := range lone.h.machine.bodies() {
+		if b == "nobody gets this" {
+			t.Fatal("what nobody acknowledged came back")
+		}
 	}
 }
