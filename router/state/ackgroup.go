@@ -36,7 +36,8 @@ type ackGroup struct {
 	AckConfig
 	acks ackset.Set
 	// mark is a bound of what may have been delivered: offsets from there on were not.
-	mark core.Offset
+	mark     core.Offset
+	markTerm core.Term // of the leader that set it
 	// failed are the offsets that came back and are not settled; nil when there are none.
 	failed map[core.Offset]failure
 	dirty  bool
@@ -57,11 +58,12 @@ func ackPrefix(q core.QueueID) []byte { return wire.AppendUint64([]byte{prefixAc
 
 func (k ackKey) key() []byte { return append(ackPrefix(k.queue), k.group...) }
 
-// A group's value: version byte, ack configuration, mark uvarint, the set, count uvarint;
-// for each failed offset in order: offset uvarint, attempts uvarint, due varint.
+// A group's value: version byte, ack configuration, mark uvarint and its term uvarint, the
+// set, count uvarint; for each failed offset in order: offset uvarint, attempts uvarint, due varint.
 func (g *ackGroup) encode() []byte {
 	b := g.AckConfig.appendTo([]byte{valueVersion})
 	b = wire.AppendUvarint(b, uint64(g.mark))
+	b = wire.AppendUvarint(b, uint64(g.markTerm))
 	b = g.acks.AppendTo(b)
 	b = wire.AppendUvarint(b, uint64(len(g.failed)))
 	for _, o := range slices.Sorted(maps.Keys(g.failed)) {
@@ -78,7 +80,7 @@ func decodeAckGroup(v []byte) (*ackGroup, error) {
 	if err := checkVersion(&r, "acks"); err != nil {
 		return nil, err
 	}
-	g := &ackGroup{AckConfig: readAckConfig(&r), mark: core.Offset(r.Uvarint())}
+	g := &ackGroup{AckConfig: readAckConfig(&r), mark: core.Offset(r.Uvarint()), markTerm: core.Term(r.Uvarint())}
 	acks, err := ackset.Read(&r)
 	if err != nil {
 		return nil, core.E(core.Corrupt, "acks: %v", err)

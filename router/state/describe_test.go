@@ -30,7 +30,7 @@ func TestDescribeNamesEveryCommand(t *testing.T) {
 		"delete queue {Queue:7 IfEmpty:true}":             (&DeleteQueue{7, true}).Command(),
 		"create group {Queue:7 Group:g From:-1":           (&CreateAckGroup{Queue: 7, Group: "g", From: FromEnd}).Command(),
 		"delete group {Queue:7 Group:g}":                  (&DeleteAckGroup{7, "g"}).Command(),
-		"settle {Groups:[{Queue:7 Group:g Mark:5 Done:[]": (&Settle{[]GroupSettle{{Queue: 7, Group: "g", Mark: 5}}}).Command(),
+		"settle {Term:2 Groups:[{Queue:7 Group:g SetMark": (&Settle{2, []GroupSettle{{Queue: 7, Group: "g", Mark: 5}}}).Command(),
 		"unknown command 200, 3 bytes":                    {Code: 200, Head: []byte("abc")},
 		"delete group: 1 bytes that cannot be read: ":     {Code: CodeDeleteGroup, Head: []byte{9}},
 		"append: 3 bytes":                                 {Code: CodeAppend, Head: []byte("abc")},

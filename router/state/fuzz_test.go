@@ -172,7 +172,7 @@ func everyQueueCommand(t testing.TB) []core.Command {
 	create := CreateAckGroup{Queue: 1, Group: "g", From: FromStart}
 	drop := DeleteAckGroup{Queue: 1, Group: "g"}
 	settle := Settle{Groups: []GroupSettle{
-		{Queue: 1, Group: "g", Mark: 10, Done: []ackset.Span{{First: 0, End: 1}}, Failed: []FailedDelivery{{1, true, 5}}, Rejected: []core.Offset{2}},
+		{Queue: 1, Group: "g", SetMark: true, Mark: 10, Done: []ackset.Span{{First: 0, End: 1}}, Failed: []FailedDelivery{{1, true, 5}}, Rejected: []core.Offset{2}},
 		{Queue: 2, Group: "g", Mark: 1},
 	}}
 	remove := DeleteQueue{Queue: 4, IfEmpty: true}

@@ -64,7 +64,7 @@ func TestAcksLeaveMemory(t *testing.T) {
 	for i := range 10 {
 		declare := DeclareQueue{Name: core.TopicName(fmt.Sprint(i))}
 		m.state.Apply(log.take(declare.Command()))
-		settle := Settle{Groups: []GroupSettle{{Queue: core.QueueID(i + 1), Mark: 5}}}
+		settle := Settle{Groups: []GroupSettle{{Queue: core.QueueID(i + 1), SetMark: true, Mark: 5}}}
 		m.state.Apply(log.take(settle.Command()))
 	}
 	if len(m.state.acks) != 10 {
@@ -79,7 +79,7 @@ func TestAcksLeaveMemory(t *testing.T) {
 	for i := range acksInMemory {
 		m.state.acks[core.QueueID(1000+i)] = new(ackQueue) // as if they were in use
 	}
-	settle := Settle{Groups: []GroupSettle{{Queue: 3, Mark: 9}}}
+	settle := Settle{Groups: []GroupSettle{{Queue: 3, SetMark: true, Mark: 9}}}
 	m.state.Apply(log.take(settle.Command()))
 	if len(m.state.acks) != 1 {
 		t.Fatalf("%d in memory after the cache was full", len(m.state.acks))
@@ -109,7 +109,7 @@ func BenchmarkIdleQueues(b *testing.B) {
 		for j := range group {
 			declare := DeclareQueue{Name: core.TopicName(fmt.Sprintf("queue-%08d", i+j))}
 			cs = append(cs, declare.Command(), AppendCommand(core.QueueID(i+j+1), one))
-			settle.Groups = append(settle.Groups, GroupSettle{Queue: core.QueueID(i + j + 1), Mark: 64, Done: []ackset.Span{{First: 0, End: 1}}})
+			settle.Groups = append(settle.Groups, GroupSettle{Queue: core.QueueID(i + j + 1), SetMark: true, Mark: 64, Done: []ackset.Span{{First: 0, End: 1}}})
 		}
 		m.state.Apply(log.take(append(cs, settle.Command())...))
 		log.forget()

@@ -16,7 +16,7 @@ import (
 //	delete-queue @NAME [if-empty]
 //	ack-group QUEUE NAME [from=start|end|N] [limit=N] [dead=NAME]
 //	drop-ack-group QUEUE NAME
-//	settle                 lines: QUEUE GROUP mark=N done=A-B fail=O fail=O@MS! reject=O
+//	settle [term=N]        lines: QUEUE GROUP mark=N done=A-B fail=O fail=O@MS! reject=O
 //
 // The queue's own group is written "-"; "!" says that a failure counts.
 func (s *script) queueCommand() (core.Command, func(core.Result) string) {
@@ -82,13 +82,16 @@ func (s *script) ackConfig() (c AckConfig) {
 
 func (s *script) settleCommand() (core.Command, func(core.Result) string) {
 	var c Settle
+	if v, ok := s.option("term"); ok {
+		c.Term = core.Term(s.number(v))
+	}
 	for _, f := range s.lines() {
 		g := GroupSettle{Queue: s.queue(f[0]), Group: group(f[1])}
 		for _, part := range f[2:] {
 			what, v, _ := strings.Cut(part, "=")
 			switch what {
 			case "mark":
-				g.Mark = core.Offset(s.number(v))
+				g.SetMark, g.Mark = true, core.Offset(s.number(v))
 			case "done":
 				first, end, _ := strings.Cut(v, "-")
 				g.Done = append(g.Done, ackset.Span{First: core.Offset(s.number(first)), End: core.Offset(s.number(end))})
@@ -210,9 +213,9 @@ func randomQueueCommand(t interface{ Fatal(...any) }, rnd *rand.Rand, s *State) 
 		}
 		return AppendCommand(id, b)
 	}
-	c := Settle{Groups: make([]GroupSettle, 1+rnd.IntN(2))}
+	c := Settle{Term: core.Term(rnd.IntN(3)), Groups: make([]GroupSettle, 1+rnd.IntN(2))}
 	for i := range c.Groups {
-		g := GroupSettle{Queue: id, Group: group, Mark: offset()}
+		g := GroupSettle{Queue: id, Group: group, SetMark: rnd.IntN(2) == 0, Mark: offset()}
 		for range rnd.IntN(4) {
 			o := offset()
 			g.Done = append(g.Done, ackset.Span{First: o, End: o + core.Offset(rnd.IntN(5))})

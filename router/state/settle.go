@@ -9,15 +9,21 @@ import (
 // Settle says what became of deliveries, for any number of queues and groups: the leader
 // gathers it for some milliseconds. Offsets that are settled already stay so, whatever is
 // said of them.
-type Settle struct{ Groups []GroupSettle }
+type Settle struct {
+	Term   core.Term // of the leader that says so
+	Groups []GroupSettle
+}
 
 // GroupSettle is the part of a Settle that is about one group of a queue.
 type GroupSettle struct {
 	Queue core.QueueID
 	Group string
-	// Mark, when higher than before, is a bound of what may be delivered from now on. It
-	// is committed before an offset above the old one is delivered, so that whoever leads
-	// next knows what may have been delivered before.
+	// Mark is a bound of what may be delivered from now on, where SetMark says so. It is
+	// committed before an offset at or above the old one is delivered, so that whoever
+	// leads next knows what may have been delivered; and it is lowered to what was
+	// delivered when nobody consumes any more. A leader of an earlier term than the last
+	// one that set it cannot change it.
+	SetMark  bool
 	Mark     core.Offset
 	Done     []ackset.Span
 	Failed   []FailedDelivery
@@ -35,16 +41,17 @@ type FailedDelivery struct {
 // spans.
 const maxSettled = 1 << 12
 
-// Command encodes: count uvarint; for each group: queue uvarint, group, mark uvarint, count
-// uvarint and that many spans (first uvarint, length uvarint), count uvarint and that many
+// Command encodes: term uvarint, count uvarint; for each group: queue uvarint, group, mark
+// byte and mark uvarint, count uvarint and that many spans (first uvarint, length uvarint), count uvarint and that many
 // failed (offset uvarint, counted byte, due varint), count uvarint and that many rejected
 // (offset uvarint).
 func (c *Settle) Command() core.Command {
-	b := wire.AppendUvarint(make([]byte, 0, 16+32*len(c.Groups)), uint64(len(c.Groups)))
+	b := wire.AppendUvarint(make([]byte, 0, 16+32*len(c.Groups)), uint64(c.Term))
+	b = wire.AppendUvarint(b, uint64(len(c.Groups)))
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		b = wire.AppendString(wire.AppendUvarint(b, uint64(g.Queue)), g.Group)
-		b = wire.AppendUvarint(b, uint64(g.Mark))
+		b = wire.AppendUvarint(wire.AppendBool(b, g.SetMark), uint64(g.Mark))
 		b = wire.AppendUvarint(b, uint64(len(g.Done)))
 		for _, sp := range g.Done {
 			b = wire.AppendUvarint(wire.AppendUvarint(b, uint64(sp.First)), uint64(sp.Len()))
@@ -70,10 +77,12 @@ func readOffset(r *wire.Reader) core.Offset { return core.Offset(min(r.Uvarint()
 
 func decodeSettle(body []byte) (c Settle, err error) {
 	r := wire.NewReader(body)
-	c.Groups = make([]GroupSettle, r.Count(6))
+	c.Term = core.Term(r.Uvarint())
+	c.Groups = make([]GroupSettle, r.Count(7))
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		g.Queue, g.Group, g.Mark = core.QueueID(r.Uvarint()), r.String(), readOffset(&r)
+		g.Queue, g.Group = core.QueueID(r.Uvarint()), r.String()
+		g.SetMark, g.Mark = r.Bool(), readOffset(&r)
 		if n := r.Count(2); n > 0 {
 			g.Done = make([]ackset.Span, n)
 			for j := range g.Done {
@@ -151,7 +160,7 @@ func (s *State) settle(tx txn, c *cursor, body []byte) core.Result {
 	budget := trimmedAtOnce
 	out := make([]byte, 0, 4*len(cmd.Groups))
 	for i := range cmd.Groups {
-		if out, err = s.settleGroup(tx, c, &cmd.Groups[i], &budget, out); err != nil {
+		if out, err = s.settleGroup(tx, c, cmd.Term, &cmd.Groups[i], &budget, out); err != nil {
 			return s.storeResult(err)
 		}
 	}
@@ -159,7 +168,7 @@ func (s *State) settle(tx txn, c *cursor, body []byte) core.Result {
 }
 
 // settleGroup appends its outcome to out.
-func (s *State) settleGroup(tx txn, c *cursor, cmd *GroupSettle, budget *int, out []byte) ([]byte, error) {
+func (s *State) settleGroup(tx txn, c *cursor, term core.Term, cmd *GroupSettle, budget *int, out []byte) ([]byte, error) {
 	a, err := s.ackGroups(tx, cmd.Queue)
 	if err != nil {
 		return out, err
@@ -175,7 +184,9 @@ func (s *State) settleGroup(tx txn, c *cursor, cmd *GroupSettle, budget *int, ou
 	g := a.groups[cmd.Group]
 	t := &settling{s, tx, c, cmd.Queue, a, g, head.Start, head.End, 0}
 	before := g.acks.Floor()
-	g.mark = max(g.mark, cmd.Mark)
+	if cmd.SetMark && term >= g.markTerm {
+		g.mark, g.markTerm = cmd.Mark, term
+	}
 	for _, sp := range cmd.Done {
 		t.done(sp.First, sp.End)
 	}

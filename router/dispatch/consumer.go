@@ -1,0 +1,261 @@
+package dispatch
+
+import (
+	"math"
+	"slices"
+
+	"polylog/core"
+)
+
+// ConsumerID names a consumer of a group, as its caller likes.
+type ConsumerID uint64
+
+// Unlimited is the credit of a consumer that its prefetch alone limits, or nothing.
+const Unlimited = -1
+
+// Consumer is who takes messages.
+type Consumer struct {
+	ID       ConsumerID
+	Priority int   // a higher one is served first
+	Prefetch int   // unsettled deliveries at a time; 0: any number
+	Credit   int64 // deliveries that it takes before it grants more; Unlimited
+	Lease    int64 // ms until a delivery has failed; 0: as long as the consumer is there
+	// Exclusive consumers are alone.
+	Exclusive bool
+	// NoAck deliveries count as settled when they are made.
+	NoAck bool
+}
+
+// consumer is a Consumer at work.
+type consumer struct {
+	Consumer
+	joined      uint64 // the order of Attach
+	flying      int    // flights
+	first, last *flight
+	cancelled   bool // takes no more
+
+	at         *level // where it waits for its turn; nil when it can take nothing
+	prev, next *consumer
+}
+
+// level is the consumers of one priority that can take a message, in turn.
+type level struct {
+	priority    int
+	first, last *consumer
+}
+
+// Attach adds a consumer. The error is of kind Conflict where an exclusive one is there, or
+// it wants to be one and is not alone.
+func (g *Group) Attach(c Consumer) error {
+	if g.consumers[c.ID] != nil {
+		return core.E(core.Exists, "consumer %d is there already", c.ID)
+	}
+	if g.exclusive != nil || c.Exclusive && len(g.consumers) > 0 {
+		return core.E(core.Conflict, "an exclusive consumer shares its queue with nobody")
+	}
+	g.joined++
+	n := &consumer{Consumer: c, joined: g.joined}
+	if c.Exclusive {
+		g.exclusive = n
+	}
+	g.consumers[c.ID] = n
+	g.chooseActive()
+	g.update(n)
+	return nil
+}
+
+// Consumers is how many there are, those included that were cancelled and still hold
+// deliveries.
+func (g *Group) Consumers() int { return len(g.consumers) }
+
+// Grant gives a consumer credit for n more deliveries.
+func (g *Group) Grant(id ConsumerID, n int64) {
+	if c := g.consumers[id]; c != nil && c.Credit != Unlimited && n > 0 {
+		c.Credit = min(c.Credit, math.MaxInt64-n) + n
+		g.update(c)
+	}
+}
+
+// Cancel ends deliveries to a consumer. What it holds stays with it; when it has settled
+// all, it is gone.
+func (g *Group) Cancel(id ConsumerID) {
+	c := g.consumers[id]
+	if c == nil {
+		return
+	}
+	c.cancelled = true
+	g.update(c)
+	g.leave(c)
+}
+
+// leave forgets a cancelled consumer that holds nothing, and lets another one have its
+// place.
+func (g *Group) leave(c *consumer) {
+	if c.cancelled && c.flying == 0 {
+		delete(g.consumers, c.ID)
+		if g.exclusive == c {
+			g.exclusive = nil
+		}
+	}
+	g.chooseActive()
+}
+
+// Detach removes a consumer. What it held goes back, at once; or, where that counts as a
+// failure, its offsets are appended to failed: the caller proposes that and calls Decided.
+func (g *Group) Detach(id ConsumerID, counts bool, failed []core.Offset) []core.Offset {
+	c := g.consumers[id]
+	if c == nil {
+		return failed
+	}
+	for f := c.first; f != nil; f = c.first {
+		g.land(f)
+		if counts {
+			failed = append(failed, f.offset)
+			continue
+		}
+		delete(g.flights, f.offset)
+		g.giveBack(f.offset, 0)
+	}
+	c.cancelled = true
+	g.update(c)
+	g.leave(c)
+	return failed
+}
+
+// chooseActive sees to it that where one consumer at a time gets messages, it is one of the
+// highest priority. Another one takes its place only when it holds nothing, so that
+// the order stays.
+func (g *Group) chooseActive() {
+	if !g.single {
+		return
+	}
+	var best *consumer
+	for _, c := range g.consumers {
+		if !c.cancelled && (best == nil || c.Priority > best.Priority || c.Priority == best.Priority && c.joined < best.joined) {
+			best = c
+		}
+	}
+	was := g.active
+	if was != nil && g.consumers[was.ID] == was {
+		if was.flying > 0 || !was.cancelled && best.Priority <= was.Priority {
+			g.update(was) // it may have to stop, or may go on
+			return
+		}
+	}
+	if g.active = best; was != nil {
+		g.update(was)
+	}
+	if best != nil {
+		g.update(best)
+	}
+}
+
+// takes reports whether a consumer can take a message.
+func (g *Group) takes(c *consumer) bool {
+	switch {
+	case c.cancelled || c.Credit == 0 || c.Prefetch > 0 && c.flying >= c.Prefetch:
+		return false
+	case g.single:
+		return g.active == c && !g.outranked(c)
+	}
+	return true
+}
+
+// outranked reports whether a consumer of a higher priority waits for c's place.
+func (g *Group) outranked(c *consumer) bool {
+	for _, o := range g.consumers {
+		if !o.cancelled && o.Priority > c.Priority {
+			return true
+		}
+	}
+	return false
+}
+
+// update puts a consumer in line, or takes it out.
+func (g *Group) update(c *consumer) {
+	switch takes := g.takes(c); {
+	case takes && c.at == nil:
+		g.levelOf(c.Priority).push(c)
+	case !takes && c.at != nil:
+		c.at.remove(c)
+	}
+}
+
+// rotate puts a consumer that got a message at the end of the line, if it can take more.
+func (g *Group) rotate(c *consumer) {
+	c.at.remove(c)
+	g.update(c)
+}
+
+// front is whose turn it is; nil when nobody can take a message.
+func (g *Group) front() *consumer {
+	for _, l := range g.levels {
+		if l.first != nil {
+			return l.first
+		}
+	}
+	return nil
+}
+
+func (g *Group) levelOf(priority int) *level {
+	i, ok := slices.BinarySearchFunc(g.levels, priority, func(l *level, p int) int { return p - l.priority })
+	if !ok {
+		// Levels that nobody is at any more would else be looked at for ever.
+		g.levels = slices.DeleteFunc(g.levels, func(l *level) bool { return l.first == nil })
+		i, _ = slices.BinarySearchFunc(g.levels, priority, func(l *level, p int) int { return p - l.priority })
+		g.levels = slices.Insert(g.levels, i, &level{priority: priority})
+	}
+	return g.levels[i]
+}
+
+func (l *level) push(c *consumer) {
+	c.at, c.prev, c.next = l, l.last, nil
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+}
+
+func (l *level) remove(c *consumer) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.at, c.prev, c.next = nil, nil, nil
+}
+
+// take gives a consumer a flight.
+func (c *consumer) take(f *flight) {
+	f.by, f.prev, f.next = c, c.last, nil
+	if c.last == nil {
+		c.first = f
+	} else {
+		c.last.next = f
+	}
+	c.last = f
+	c.flying++
+}
+
+// drop is the opposite of take.
+func (c *consumer) drop(f *flight) {
+	if f.prev == nil {
+		c.first = f.next
+	} else {
+		f.prev.next = f.next
+	}
+	if f.next == nil {
+		c.last = f.prev
+	} else {
+		f.next.prev = f.prev
+	}
+	f.by, f.prev, f.next = nil, nil, nil
+	c.flying--
+}

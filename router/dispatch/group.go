@@ -1,0 +1,258 @@
+package dispatch
+
+import (
+	"github.com/tidwall/btree"
+
+	"polylog/core"
+	"polylog/core/ackset"
+)
+
+// Start is what is known of a group when a leader begins with it.
+type Start struct {
+	Settled      *ackset.Set // becomes the Group's
+	Begin, End   core.Offset // of the queue
+	Mark         core.Offset // what may have been delivered before is below it
+	Failed       []Failed
+	SingleActive bool // one consumer at a time
+}
+
+// Failed is an offset that was delivered before and came back.
+type Failed struct {
+	Offset   core.Offset
+	Attempts int   // failed deliveries that count
+	Due      int64 // not before, ms; 0: at once
+}
+
+// Delivery is a message for a consumer.
+type Delivery struct {
+	Consumer    ConsumerID
+	Offset      core.Offset
+	Serial      uint64 // names this delivery of the offset
+	Attempts    int    // failed deliveries that count
+	Redelivered bool   // false: it was never delivered before
+	NoAck       bool   // it counts as settled; the caller settles it
+}
+
+// How far marks go ahead of deliveries: the more, the fewer commands; and the more
+// messages that nobody saw are flagged as redelivered after the leader failed.
+const (
+	minAhead = 1 << 10
+	maxAhead = 1 << 14
+)
+
+// Group dispatches one group of one queue.
+type Group struct {
+	// taken has what is settled and what was given out since the start; its floor is the
+	// next message that neither is.
+	taken *ackset.Set
+	end   core.Offset
+	// before is where first deliveries begin: offsets below it may have been delivered
+	// under an earlier leader.
+	before core.Offset
+
+	mark   core.Offset // committed under this leader: offsets below it may be delivered
+	wanted core.Offset // mark, or a higher one that is proposed
+	ahead  core.Offset
+
+	ready    btree.Set[core.Offset] // came back; all are in taken
+	delayed  map[core.Offset]int64  // came back, not before; all are in taken
+	flights  map[core.Offset]*flight
+	attempts map[core.Offset]int // failed deliveries that count; of unsettled offsets
+	timers   *btree.BTreeG[timer]
+
+	consumers map[ConsumerID]*consumer
+	levels    []*level // by priority, the highest first
+	joined    uint64   // counts Attach
+	exclusive *consumer
+	single    bool
+	active    *consumer // who gets messages where single; nil when nobody consumes
+}
+
+// flight is an offset that is with a consumer, or whose fate is proposed.
+type flight struct {
+	offset     core.Offset
+	serial     uint64
+	by         *consumer // nil: its fate is proposed
+	lease      int64     // its end, ms; 0: none
+	prev, next *flight   // of the same consumer, in the order of delivery
+}
+
+// timer is when a lease ends or a delay is over.
+type timer struct {
+	at     int64
+	offset core.Offset
+}
+
+func (t timer) less(u timer) bool {
+	return t.at < u.at || t.at == u.at && t.offset < u.offset
+}
+
+// New is a group without consumers.
+func New(s Start) *Group {
+	g := &Group{
+		taken: s.Settled, end: s.End, before: min(s.Mark, s.End), ahead: minAhead, single: s.SingleActive,
+		consumers: map[ConsumerID]*consumer{},
+	}
+	g.taken.Add(0, s.Begin)
+	for _, f := range s.Failed {
+		if g.taken.Add(f.Offset, f.Offset+1) == 0 {
+			continue
+		}
+		g.count(f.Offset, f.Attempts)
+		g.giveBack(f.Offset, f.Due)
+	}
+	return g
+}
+
+// Grow says that the queue ends at end now.
+func (g *Group) Grow(end core.Offset) { g.end = max(g.end, end) }
+
+// next is the first offset that can be delivered; back says that it came back.
+func (g *Group) next() (o core.Offset, back, some bool) {
+	o = g.taken.Floor()
+	if first, some := g.ready.Min(); some && first < o {
+		return first, true, true
+	}
+	return o, false, o < g.end
+}
+
+// Next makes the next delivery and calls it serial; false when nobody can take a message,
+// or there is none for now.
+func (g *Group) Next(now int64, serial uint64) (d Delivery, ok bool) {
+	c := g.front()
+	if c == nil {
+		return d, false
+	}
+	o, back, some := g.next()
+	if !some || o >= g.mark {
+		return d, false
+	}
+	if back {
+		g.ready.Delete(o)
+	} else {
+		g.taken.Add(o, o+1)
+	}
+	d = Delivery{
+		Consumer: c.ID, Offset: o, Serial: serial, Attempts: g.attempts[o],
+		Redelivered: back || o < g.before, NoAck: c.NoAck,
+	}
+	if c.Credit > 0 {
+		c.Credit--
+	}
+	if c.NoAck {
+		delete(g.attempts, o)
+	} else {
+		f := &flight{offset: o, serial: serial}
+		if c.Lease > 0 {
+			f.lease = now + c.Lease
+			g.setTimer(timer{f.lease, o})
+		}
+		if g.flights == nil {
+			g.flights = map[core.Offset]*flight{}
+		}
+		g.flights[o] = f
+		c.take(f)
+	}
+	g.rotate(c)
+	return d, true
+}
+
+// WantMark is a mark that has to be committed before, or soon before, more can be
+// delivered; false when there is no need. The caller proposes it and calls Marked when it
+// is committed.
+func (g *Group) WantMark() (mark core.Offset, want bool) {
+	o, _, some := g.next()
+	if !some || len(g.consumers) == 0 || g.wanted != g.mark {
+		return 0, false
+	}
+	next := g.taken.Floor() // o <= next
+	switch {
+	case o >= g.mark && g.mark > 0:
+		g.ahead = min(2*g.ahead, maxAhead) // the mark was in the way
+	case o < g.mark && (next >= g.end || g.mark-next > g.ahead/2):
+		return 0, false
+	}
+	g.wanted = next + g.ahead
+	return g.wanted, true
+}
+
+// Marked says that a mark is committed.
+func (g *Group) Marked(mark core.Offset) {
+	if mark == g.wanted {
+		g.mark = mark
+	}
+}
+
+// Leave is the mark for a group that nobody uses: exactly what was delivered is below it.
+// From then on nothing is delivered until a new mark is committed.
+func (g *Group) Leave() core.Offset {
+	g.mark, g.wanted = 0, 0
+	return min(max(g.taken.Floor(), g.before), g.end)
+}
+
+// Idle reports whether nobody consumes, nothing is with anybody, and no mark is proposed:
+// then Leave has the last thing that is to be known of the group.
+func (g *Group) Idle() bool {
+	return len(g.consumers) == 0 && len(g.flights) == 0 && g.wanted == g.mark
+}
+
+// Counts are the messages that can be delivered, those that are with consumers, and those
+// that wait for their time.
+func (g *Group) Counts() (ready, unsettled, delayed int64) {
+	ready = int64(g.ready.Len())
+	g.taken.Unsettled(0, g.end, func(sp ackset.Span) { ready += sp.Len() })
+	return ready, int64(len(g.flights)), int64(len(g.delayed))
+}
+
+// Purge takes every message that is with nobody and appends their spans to dst, in no
+// order: they are to be settled.
+func (g *Group) Purge(dst []ackset.Span) []ackset.Span {
+	drop := func(o core.Offset) {
+		delete(g.attempts, o)
+		if n := len(dst); n > 0 && dst[n-1].End == o {
+			dst[n-1].End++
+			return
+		}
+		dst = append(dst, ackset.Span{First: o, End: o + 1})
+	}
+	g.ready.Scan(func(o core.Offset) bool { drop(o); return true })
+	g.ready = btree.Set[core.Offset]{}
+	for o, due := range g.delayed {
+		g.timers.Delete(timer{due, o})
+		drop(o)
+	}
+	g.delayed = nil
+	g.taken.Unsettled(0, g.end, func(sp ackset.Span) { dst = append(dst, sp) })
+	g.taken.Add(0, g.end)
+	return dst
+}
+
+func (g *Group) setTimer(t timer) {
+	if g.timers == nil {
+		g.timers = btree.NewBTreeGOptions(timer.less, btree.Options{NoLocks: true})
+	}
+	g.timers.Set(t)
+}
+
+// giveBack makes an offset one that can be delivered, from due on where that is not 0.
+func (g *Group) giveBack(o core.Offset, due int64) {
+	if due == 0 {
+		g.ready.Insert(o)
+		return
+	}
+	if g.delayed == nil {
+		g.delayed = map[core.Offset]int64{}
+	}
+	g.delayed[o] = due
+	g.setTimer(timer{due, o})
+}
+
+func (g *Group) count(o core.Offset, attempts int) {
+	if attempts == 0 {
+		return
+	}
+	if g.attempts == nil {
+		g.attempts = map[core.Offset]int{}
+	}
+	g.attempts[o] = attempts
+}

@@ -1,0 +1,150 @@
+package dispatch
+
+import "polylog/core"
+
+// Outcome is what a consumer says of a delivery.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Done    Outcome = iota // it is settled
+	Release                // to be delivered again; nobody's fault
+	Fail                   // to be delivered again, and it counts
+	Reject                 // it is dead
+)
+
+// Verdict is what follows from an outcome.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Propose: the caller proposes it and, where it is not Done, calls Decided.
+	Propose Verdict = iota
+	// Handled: nothing is to be proposed.
+	Handled
+	// Stale: the delivery is no longer the consumer's, and what it says of it, too late.
+	Stale
+)
+
+// Settle says how a delivery ended. due, where it is not 0, is when the next one of a
+// failed or released message is due, in ms.
+//
+// That a message is done counts from whomever it comes, as long as nobody else has it by
+// now: an acknowledgement that comes after the lease ended, or after the leader changed,
+// saves a redelivery.
+func (g *Group) Settle(o core.Offset, serial uint64, outcome Outcome, due int64) Verdict {
+	f := g.flights[o]
+	switch {
+	case f != nil && (f.serial != serial || f.by == nil):
+		return Stale
+	case f == nil && (outcome != Done || !g.withNobody(o)):
+		return Stale
+	case f == nil:
+		g.removeUndelivered(o)
+		return Propose
+	}
+	g.land(f)
+	switch {
+	case outcome == Done:
+		delete(g.flights, o)
+		delete(g.attempts, o)
+		return Propose
+	case outcome == Release && due == 0:
+		delete(g.flights, o)
+		g.giveBack(o, 0)
+		return Handled
+	}
+	return Propose
+}
+
+// withNobody reports whether an offset waits to be delivered.
+func (g *Group) withNobody(o core.Offset) bool {
+	_, delayed := g.delayed[o]
+	return delayed || g.ready.Contains(o) || o < g.end && !g.taken.Contains(o)
+}
+
+// removeUndelivered takes an offset out of those that wait.
+func (g *Group) removeUndelivered(o core.Offset) {
+	if due, ok := g.delayed[o]; ok {
+		delete(g.delayed, o)
+		g.timers.Delete(timer{due, o})
+	}
+	g.ready.Delete(o)
+	g.taken.Add(o, o+1)
+	delete(g.attempts, o)
+}
+
+// land takes a flight from its consumer; its fate is open.
+func (g *Group) land(f *flight) {
+	c := f.by
+	c.drop(f)
+	if f.lease != 0 {
+		g.timers.Delete(timer{f.lease, f.offset})
+		f.lease = 0
+	}
+	g.update(c)
+	if c.flying == 0 {
+		g.leave(c)
+	}
+}
+
+// Decided says what became of an offset whose failure or rejection was proposed: it is to
+// be delivered again, from due on, or it is gone.
+func (g *Group) Decided(o core.Offset, again, counted bool, due int64) {
+	f := g.flights[o]
+	if f == nil || f.by != nil {
+		return
+	}
+	delete(g.flights, o)
+	if !again {
+		delete(g.attempts, o)
+		return
+	}
+	if counted {
+		g.count(o, g.attempts[o]+1)
+	}
+	g.giveBack(o, due)
+}
+
+// Extend moves the end of a delivery's lease; false when the delivery is no longer the
+// consumer's, or has no lease.
+func (g *Group) Extend(o core.Offset, serial uint64, until int64) bool {
+	f := g.flights[o]
+	if f == nil || f.serial != serial || f.lease == 0 {
+		return false
+	}
+	g.timers.Delete(timer{f.lease, o})
+	f.lease = until
+	g.setTimer(timer{until, o})
+	return true
+}
+
+// Due is when Tick is to be called next, in ms; false: not at all.
+func (g *Group) Due() (at int64, ok bool) {
+	if g.timers == nil {
+		return 0, false
+	}
+	t, ok := g.timers.Min()
+	return t.at, ok
+}
+
+// Tick lets time pass: delays that are over are so, and deliveries whose leases have ended
+// are appended to failed: the caller proposes that and calls Decided.
+func (g *Group) Tick(now int64, failed []core.Offset) []core.Offset {
+	for g.timers != nil {
+		t, ok := g.timers.Min()
+		if !ok || t.at > now {
+			break
+		}
+		g.timers.Delete(t)
+		if f := g.flights[t.offset]; f != nil {
+			f.lease = 0
+			g.land(f)
+			failed = append(failed, t.offset)
+			continue
+		}
+		delete(g.delayed, t.offset)
+		g.ready.Insert(t.offset)
+	}
+	return failed
+}
