@@ -32,6 +32,7 @@ const (
 	ResourceCluster ResourceKind = iota + 1
 	ResourceTopic
 	ResourceGroup
+	ResourceQueue
 )
 
 // Resource is one thing that rights are given for.

@@ -19,6 +19,8 @@ type metrics struct {
 	publishSeconds          prometheus.Histogram
 	readSeconds             prometheus.Histogram
 	retained                prometheus.Counter
+	deliveries, redelivered prometheus.Counter
+	settled, deadLetters    prometheus.Counter
 
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector
@@ -41,6 +43,10 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		publishSeconds: histogram("publish_seconds", "Time from a publish to its confirmation."),
 		readSeconds:    histogram("read_seconds", "Time that a read of one queue takes, waiting for records excluded."),
 		retained:       counter("retention_trims_total", "Queues that retention made shorter."),
+		deliveries:     counter("queue_deliveries_total", "Messages that this node, as the leader, gave to consumers."),
+		redelivered:    counter("queue_redeliveries_total", "Those of them that may have been delivered before."),
+		settled:        counter("queue_settled_total", "Messages that consumers settled."),
+		deadLetters:    counter("queue_dead_letters_total", "Messages that were given up, whether or not another queue took them."),
 		registerer:     reg,
 	}
 	if reg == nil {
@@ -48,7 +54,8 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 	}
 	m.collectors = []prometheus.Collector{
 		m.produced, m.producedBytes, m.consumed, m.consumedBytes, m.publishErrors, m.readErrors,
-		m.publishSeconds, m.readSeconds, m.retained,
+		m.publishSeconds, m.readSeconds, m.retained, m.deliveries, m.redelivered, m.settled, m.deadLetters,
+		gauge("queue_consumers", "Consumers of queues whose dispatcher this node is, as the leader.", func() float64 { return float64(r.hub.consumerCount()) }),
 		gauge("topics", "Topics.", func() float64 { n, _ := r.state.TopicCount(); return float64(n) }),
 		gauge("partitions", "Partitions of all topics.", func() float64 { _, n := r.state.TopicCount(); return float64(n) }),
 		gauge("groups", "Groups that have committed offsets.", r.countGroups),
@@ -111,6 +118,21 @@ func (m *metrics) read(items []Batch, bytes int, took time.Duration, err error) 
 	m.consumed.Add(float64(messages))
 	m.consumedBytes.Add(float64(bytes))
 	m.readSeconds.Observe(took.Seconds())
+}
+
+// delivered counts a delivery of a queue's message.
+func (m *metrics) delivered(again bool) {
+	m.deliveries.Inc()
+	if again {
+		m.redelivered.Inc()
+	}
+}
+
+// buried counts a message that was given up.
+func (m *metrics) buried(f state.Fate) {
+	if f == state.Moved || f == state.Dropped {
+		m.deadLetters.Inc()
+	}
 }
 
 const namespace = "polylog"

@@ -39,18 +39,13 @@ func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool
 		r.met.refused(err)
 		done(PublishResult{Offset: -1, Start: -1, AppendTime: -1, Err: err})
 	}
-	st, _, ok := r.state.TopicOfQueue(q)
-	if !ok {
-		refuse(core.E(core.NotFound, "queue %d does not exist", q))
-		return
-	}
-	t := r.view(st)
-	if err := r.auth.Authorize(p, OpWrite, topicResource(t.Name)); err != nil {
+	limits, err := r.publishLimits(p, q)
+	if err != nil {
 		refuse(err)
 		return
 	}
-	if len(batch) > t.Config.MaxMessageBytes {
-		refuse(core.E(core.TooLarge, "batch of %d bytes, topic %s takes at most %d", len(batch), t.Name, t.Config.MaxMessageBytes))
+	if len(batch) > limits.maxBytes {
+		refuse(core.E(core.TooLarge, "batch of %d bytes, %s takes at most %d", len(batch), limits.what, limits.maxBytes))
 		return
 	}
 	h, ok := core.ParseBatchHeader(batch)
@@ -60,7 +55,7 @@ func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool
 	}
 	began := r.clock()
 	appendTime := int64(-1)
-	if t.Config.LogAppendTime {
+	if limits.appendTime {
 		appendTime = began.UnixMilli()
 		core.SetLogAppendTime(batch, appendTime)
 	}
@@ -79,4 +74,37 @@ func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool
 		r.met.published(int(h.Count), len(batch), r.clock().Sub(began))
 		done(PublishResult{Offset: res.Offset, Start: res.Start, AppendTime: appendTime})
 	})
+}
+
+// publishLimits are a destination's limits for batches.
+type publishLimits struct {
+	what       destination
+	maxBytes   int
+	appendTime bool // it stamps records itself
+}
+
+// destination is a topic or a queue, as errors name it.
+type destination struct {
+	kind string
+	name core.Name
+}
+
+func (d destination) String() string { return d.kind + " " + d.name.String() }
+
+// publishLimits finds where q belongs, and checks that p may publish there.
+func (r *Router) publishLimits(p Principal, q core.QueueID) (publishLimits, error) {
+	if st, _, ok := r.state.TopicOfQueue(q); ok {
+		t := r.view(st)
+		return publishLimits{destination{"topic", t.Name}, t.Config.MaxMessageBytes, t.Config.LogAppendTime},
+			r.auth.Authorize(p, OpWrite, topicResource(t.Name))
+	}
+	def, err := r.queueDef(q)
+	switch {
+	case err != nil:
+		return publishLimits{}, err
+	case def == nil:
+		return publishLimits{}, core.E(core.NotFound, "queue %d does not exist", q)
+	}
+	return publishLimits{destination{"queue", def.Name}, r.BrokerConfig().MessageMaxBytes, false},
+		r.auth.Authorize(p, OpWrite, queueResource(def.Name))
 }

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"cmp"
+
 	"polylog/core"
 )
 
@@ -77,7 +79,9 @@ func (r *Router) Head(q core.QueueID) (Head, error) {
 	}
 	// In this order: the index forgets a queue only after its topic was deleted.
 	if _, _, ok := r.state.TopicOfQueue(q); !ok {
-		return Head{}, core.E(core.NotFound, "queue %d does not exist", q)
+		if def, err := r.queueDef(q); err != nil || def == nil {
+			return Head{}, cmp.Or(err, error(core.E(core.NotFound, "queue %d does not exist", q)))
+		}
 	}
 	if !appended {
 		return Head{MaxTime: -1, MaxTimeOffset: -1}, nil

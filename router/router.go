@@ -100,7 +100,10 @@ type Router struct {
 	membership sync.Mutex
 	self       announcement
 
-	digests digests
+	digests   digests
+	hub       hub
+	consumers consumers
+	defs      queueDefs
 
 	creating  atomic.Int64  // partitions that are proposed just now
 	sweepable chan struct{} // wakes sweepLoop
@@ -144,6 +147,8 @@ func New(o Options) (*Router, error) {
 	r.watch.init()
 	r.self.init()
 	r.digests.init()
+	r.hub.init(r)
+	r.consumers.init(r)
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
 		return nil, err
@@ -151,6 +156,7 @@ func New(o Options) (*Router, error) {
 	r.met = met
 	r.state.OnTouched(func(qs []core.QueueID) {
 		r.watch.touched(qs)
+		r.hub.feed.touched(qs)
 		r.wakeSweep()
 	})
 	r.state.OnDigest(r.digests.take)
@@ -158,6 +164,12 @@ func New(o Options) (*Router, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	r.loops.Go(func() { r.announceLoop(ctx) })
+	r.log.Handle(consumeService, r.serveConsumers)
+	r.loops.Go(func() { r.hub.watchLeadership(ctx) })
+	r.loops.Go(func() { r.hub.settler.run(ctx) })
+	r.loops.Go(func() { r.hub.feed.run(ctx) })
+	r.loops.Go(func() { r.hub.timers.run(ctx, r.now) })
+	r.loops.Go(func() { r.consumers.keep(ctx) })
 	if o.RetentionInterval >= 0 {
 		r.loops.Go(func() { r.membershipLoop(ctx) })
 		r.loops.Go(func() { r.retentionLoop(ctx, o.RetentionInterval) })

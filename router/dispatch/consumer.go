@@ -100,9 +100,9 @@ func (g *Group) leave(c *consumer) {
 	g.chooseActive()
 }
 
-// Detach removes a consumer. What it held goes back, at once; or, where that counts as a
-// failure, its offsets are appended to failed: the caller proposes that and calls Decided.
-func (g *Group) Detach(id ConsumerID, counts bool, failed []core.Offset) []core.Offset {
+// Detach removes a consumer. What it held goes back; where that counts as a failure, it is
+// appended to failed.
+func (g *Group) Detach(id ConsumerID, counts bool, failed []Failure) []Failure {
 	c := g.consumers[id]
 	if c == nil {
 		return failed
@@ -110,7 +110,7 @@ func (g *Group) Detach(id ConsumerID, counts bool, failed []core.Offset) []core.
 	for f := c.first; f != nil; f = c.first {
 		g.land(f)
 		if counts {
-			failed = append(failed, f.offset)
+			failed = append(failed, Failure{f.offset, g.fail(f.offset, 0)})
 			continue
 		}
 		delete(g.flights, f.offset)

@@ -13,6 +13,7 @@ type Start struct {
 	Begin, End   core.Offset // of the queue
 	Mark         core.Offset // what may have been delivered before is below it
 	Failed       []Failed
+	Limit        int  // one failure more, and a message is dead; 0: none
 	SingleActive bool // one consumer at a time
 }
 
@@ -58,6 +59,7 @@ type Group struct {
 	delayed  map[core.Offset]int64  // came back, not before; all are in taken
 	flights  map[core.Offset]*flight
 	attempts map[core.Offset]int // failed deliveries that count; of unsettled offsets
+	limit    int
 	timers   *btree.BTreeG[timer]
 
 	consumers map[ConsumerID]*consumer
@@ -68,11 +70,11 @@ type Group struct {
 	active    *consumer // who gets messages where single; nil when nobody consumes
 }
 
-// flight is an offset that is with a consumer, or whose fate is proposed.
+// flight is an offset that is with a consumer, or whose fate is awaited.
 type flight struct {
 	offset     core.Offset
 	serial     uint64
-	by         *consumer // nil: its fate is proposed
+	by         *consumer // nil: its fate is awaited
 	lease      int64     // its end, ms; 0: none
 	prev, next *flight   // of the same consumer, in the order of delivery
 }
@@ -90,7 +92,8 @@ func (t timer) less(u timer) bool {
 // New is a group without consumers.
 func New(s Start) *Group {
 	g := &Group{
-		taken: s.Settled, end: s.End, before: min(s.Mark, s.End), ahead: minAhead, single: s.SingleActive,
+		taken: s.Settled, end: s.End, before: min(s.Mark, s.End), ahead: minAhead,
+		limit: s.Limit, single: s.SingleActive,
 		consumers: map[ConsumerID]*consumer{},
 	}
 	g.taken.Add(0, s.Begin)
@@ -184,10 +187,12 @@ func (g *Group) Marked(mark core.Offset) {
 }
 
 // Leave is the mark for a group that nobody uses: exactly what was delivered is below it.
-// From then on nothing is delivered until a new mark is committed.
-func (g *Group) Leave() core.Offset {
+// From then on nothing is delivered until a new mark is committed. It is false where no
+// mark was committed: nothing was delivered then.
+func (g *Group) Leave() (mark core.Offset, need bool) {
+	need = g.mark > 0
 	g.mark, g.wanted = 0, 0
-	return min(max(g.taken.Floor(), g.before), g.end)
+	return min(max(g.taken.Floor(), g.before), g.end), need
 }
 
 // Idle reports whether nobody consumes, nothing is with anybody, and no mark is proposed:

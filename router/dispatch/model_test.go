@@ -19,6 +19,7 @@ type model struct {
 	line      []*modelConsumer // who can take something, in turn, all priorities
 	inputs    int
 	single    bool
+	limit     int
 	active    *modelConsumer
 }
 
@@ -29,7 +30,7 @@ const (
 	back               // came back
 	later              // came back, not before due
 	out                // with a consumer
-	open               // its fate is proposed
+	open               // its fate is awaited
 	gone               // settled
 )
 
@@ -148,13 +149,24 @@ func (p *place) give(attempts int, due int64) {
 	}
 }
 
+// fail is a failure that counts; await where the message may be dead.
+func (m *model) fail(p *place, due int64) (await bool) {
+	if m.limit > 0 && p.attempts+1 > m.limit {
+		*p = place{state: open, attempts: p.attempts}
+		return true
+	}
+	p.give(p.attempts+1, due)
+	return false
+}
+
 // TestAgainstModel gives the same inputs to a Group and to the model. Each delivery must be
 // the model's; so nothing is with two consumers, nothing is lost, the order is kept, and no
 // credit is exceeded.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{single: rapid.IntRange(0, 3).Draw(t, "single") == 0}
-		start := Start{Settled: new(ackset.Set), SingleActive: m.single}
+		m.limit = rapid.IntRange(0, 2).Draw(t, "limit")
+		start := Start{Settled: new(ackset.Set), SingleActive: m.single, Limit: m.limit}
 		n := rapid.IntRange(0, 12).Draw(t, "backlog")
 		m.offsets = make([]place, n)
 		start.End = core.Offset(n)
@@ -196,24 +208,15 @@ func run(t *rapid.T, g *Group, m *model) {
 		o := rapid.SampledFrom(all).Draw(t, "held")
 		return o, &m.offsets[o]
 	}
-	decide := func(o core.Offset, again, counted bool, due int64) {
-		p := &m.offsets[o]
-		g.Decided(o, again, counted, due)
-		if !again {
-			*p = place{state: gone}
-			return
-		}
-		if counted {
-			p.attempts++
-		}
-		p.give(p.attempts, due)
-	}
-	opened := func(failed []core.Offset) {
-		for _, o := range failed {
-			if m.offsets[o].state != out {
-				t.Fatalf("offset %d failed, but is %d", o, m.offsets[o].state)
+	opened := func(failed []Failure) {
+		for _, f := range failed {
+			p := &m.offsets[f.Offset]
+			if p.state != out {
+				t.Fatalf("offset %d failed, but is %d", f.Offset, p.state)
 			}
-			m.offsets[o] = place{state: open, attempts: m.offsets[o].attempts}
+			if m.fail(p, 0) != f.Await {
+				t.Fatalf("%+v", f)
+			}
 		}
 	}
 	for range rapid.IntRange(1, 150).Draw(t, "steps") {
@@ -278,24 +281,39 @@ func run(t *rapid.T, g *Group, m *model) {
 				s += 1000
 			}
 			verdict := g.Settle(o, s, outcome, due)
+			mine := p.state == out && s == p.serial
 			late := p.state == fresh || p.state == back || p.state == later
 			switch {
-			case p.state == out && s == p.serial && outcome == Done, late && outcome == Done:
+			case mine && outcome == Done, late && outcome == Done:
 				expect(t, verdict, Propose)
 				*p = place{state: gone}
-			case p.state == out && s == p.serial && outcome == Release && due == 0:
+			case mine && outcome == Release && due == 0:
 				expect(t, verdict, Handled)
 				p.give(p.attempts, 0)
-			case p.state == out && s == p.serial:
+			case mine && outcome == Release:
 				expect(t, verdict, Propose)
-				*p = place{state: open, attempts: p.attempts, due: due}
+				p.give(p.attempts, due)
+			case mine && outcome == Fail:
+				want := Propose
+				if m.fail(p, due) {
+					want = Await
+				}
+				expect(t, verdict, want)
+			case mine:
+				expect(t, verdict, Await)
+				*p = place{state: open, attempts: p.attempts}
 			default:
 				expect(t, verdict, Stale)
 			}
 		case 10:
 			for o := range m.offsets {
-				if m.offsets[o].state == open {
-					decide(core.Offset(o), rapid.Bool().Draw(t, "again"), rapid.Bool().Draw(t, "counted"), m.offsets[o].due)
+				if p := &m.offsets[o]; p.state == open {
+					again := rapid.Bool().Draw(t, "again")
+					if g.Decided(core.Offset(o), again); again {
+						p.give(p.attempts, 0)
+					} else {
+						*p = place{state: gone}
+					}
 				}
 			}
 		case 11:
@@ -315,10 +333,9 @@ func run(t *rapid.T, g *Group, m *model) {
 				if p.due > now || p.due == 0 {
 					continue
 				}
-				switch p.state {
-				case later:
+				if p.state == later {
 					p.give(p.attempts, 0)
-				case out:
+				} else if p.state == out {
 					t.Fatalf("the lease of offset %d ended, and nobody was told", o)
 				}
 			}

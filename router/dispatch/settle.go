@@ -18,8 +18,10 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Propose: the caller proposes it and, where it is not Done, calls Decided.
+	// Propose: the caller proposes it.
 	Propose Verdict = iota
+	// Await: the caller proposes it, and calls Decided when it is known what came of it.
+	Await
 	// Handled: nothing is to be proposed.
 	Handled
 	// Stale: the delivery is no longer the consumer's, and what it says of it, too late.
@@ -44,17 +46,44 @@ func (g *Group) Settle(o core.Offset, serial uint64, outcome Outcome, due int64)
 		return Propose
 	}
 	g.land(f)
-	switch {
-	case outcome == Done:
+	switch outcome {
+	case Done:
 		delete(g.flights, o)
 		delete(g.attempts, o)
 		return Propose
-	case outcome == Release && due == 0:
+	case Release:
 		delete(g.flights, o)
-		g.giveBack(o, 0)
-		return Handled
+		if g.giveBack(o, due); due == 0 {
+			return Handled
+		}
+		return Propose
+	case Fail:
+		if !g.fail(o, due) {
+			return Propose
+		}
+	case Reject:
 	}
-	return Propose
+	return Await
+}
+
+// fail counts a failure of an offset that has landed. The message is to be delivered again,
+// unless that is one failure too many: then, await, its fate is to be decided.
+func (g *Group) fail(o core.Offset, due int64) (await bool) {
+	attempts := g.attempts[o] + 1
+	if g.limit > 0 && attempts > g.limit {
+		return true
+	}
+	delete(g.flights, o)
+	g.count(o, attempts)
+	g.giveBack(o, due)
+	return false
+}
+
+// Failure is a delivery that failed without its consumer saying so: the caller proposes
+// that, and that it counts, and calls Decided where Await says so.
+type Failure struct {
+	Offset core.Offset
+	Await  bool
 }
 
 // withNobody reports whether an offset waits to be delivered.
@@ -88,22 +117,26 @@ func (g *Group) land(f *flight) {
 	}
 }
 
-// Decided says what became of an offset whose failure or rejection was proposed: it is to
-// be delivered again, from due on, or it is gone.
-func (g *Group) Decided(o core.Offset, again, counted bool, due int64) {
+// Decided says what became of an offset whose fate was awaited: it is to be delivered again,
+// or it is gone.
+func (g *Group) Decided(o core.Offset, again bool) {
 	f := g.flights[o]
 	if f == nil || f.by != nil {
 		return
 	}
 	delete(g.flights, o)
-	if !again {
+	if again {
+		g.giveBack(o, 0)
+	} else {
 		delete(g.attempts, o)
-		return
 	}
-	if counted {
-		g.count(o, g.attempts[o]+1)
+}
+
+// Gone says that an offset is settled, which this group did not know of.
+func (g *Group) Gone(o core.Offset) {
+	if g.flights[o] == nil {
+		g.removeUndelivered(o)
 	}
-	g.giveBack(o, due)
 }
 
 // Extend moves the end of a delivery's lease; false when the delivery is no longer the
@@ -129,8 +162,8 @@ func (g *Group) Due() (at int64, ok bool) {
 }
 
 // Tick lets time pass: delays that are over are so, and deliveries whose leases have ended
-// are appended to failed: the caller proposes that and calls Decided.
-func (g *Group) Tick(now int64, failed []core.Offset) []core.Offset {
+// are appended to failed.
+func (g *Group) Tick(now int64, failed []Failure) []Failure {
 	for g.timers != nil {
 		t, ok := g.timers.Min()
 		if !ok || t.at > now {
@@ -140,7 +173,7 @@ func (g *Group) Tick(now int64, failed []core.Offset) []core.Offset {
 		if f := g.flights[t.offset]; f != nil {
 			f.lease = 0
 			g.land(f)
-			failed = append(failed, t.offset)
+			failed = append(failed, Failure{t.offset, g.fail(t.offset, 0)})
 			continue
 		}
 		delete(g.delayed, t.offset)

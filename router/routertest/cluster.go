@@ -10,8 +10,7 @@ import (
 
 // cluster is what the nodes of one log share.
 type cluster struct {
-	clock   func() time.Time
-	streams sync.WaitGroup // handlers at work
+	clock func() time.Time
 
 	mu      sync.Mutex // guards what follows and makes one applier of the callers
 	applied *sync.Cond // on mu: a node has applied something
@@ -110,7 +109,7 @@ func (l *Log) OpenStream(ctx context.Context, nodeID, service string) (core.Stre
 	near, serve := core.NewStreamPipe(ctx)
 	v := &conversation{from: l, to: to, cancel: cancel}
 	l.open[v] = struct{}{}
-	l.streams.Go(func() {
+	to.streams.Go(func() {
 		serve(func(far core.Stream) error { return fn(l.id, far) })
 		cancel()
 		l.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"polylog/core"
@@ -26,6 +27,7 @@ type Log struct {
 
 	done    chan func() // confirmations in log order
 	stopped chan struct{}
+	streams sync.WaitGroup // handlers at work here
 }
 
 func (c *cluster) newLog(id string, st *state.State) *Log {

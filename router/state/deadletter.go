@@ -136,6 +136,7 @@ func (s *State) setDeaths(tx txn, a *ackQueue) {
 	changed.Deaths = true
 	a.queue = &changed
 	tx.Set(queueKey(changed.ID), changed.encode())
+	s.queuesChanged = true
 }
 
 // dropDeaths forgets the deaths of [from, to) of a queue, from which at most a command's

@@ -149,3 +149,7 @@ func decodeQueueID(v []byte) (core.QueueID, error) {
 	}
 	return id, nil
 }
+
+// QueueGeneration changes after a named queue was declared or deleted, or changed: what was
+// read before it and kept is to be read again.
+func (s *State) QueueGeneration() uint64 { return s.queueGen.Load() }

@@ -59,6 +59,7 @@ func (s *State) declareQueue(tx txn, c *cursor, body []byte) core.Result {
 	q := &Queue{Name: cmd.Name, ID: core.QueueID(id), Created: c.time, QueueConfig: cmd.Config}
 	tx.Set(queueNameKey(q.Name), encodeQueueID(q.ID))
 	tx.Set(queueKey(q.ID), q.encode())
+	s.queuesChanged = true
 	return declared(q.ID, true)
 }
 
@@ -116,6 +117,7 @@ func (s *State) deleteQueue(tx txn, body []byte) core.Result {
 	}
 	tx.Delete(queueNameKey(a.queue.Name))
 	tx.Delete(queueKey(cmd.Queue))
+	s.queuesChanged = true
 	s.leaveAcks(tx, cmd.Queue)
 	s.settled.remove(tx, cmd.Queue)
 	s.doom(tx, []core.QueueID{cmd.Queue})

@@ -46,6 +46,7 @@ type State struct {
 	level          int               // feature level as of the last applied command
 	settled        settledQueues
 	acks           map[core.QueueID]*ackQueue
+	queuesChanged  bool     // since queueGen
 	dirtyAcks      []ackKey // groups of which the KV space has an older version
 	producers      map[producerKey]*producer
 	dirty          []producerKey  // producers of which the KV space has an older version
@@ -63,6 +64,7 @@ type State struct {
 		level   atomic.Int32
 	}
 	generation atomic.Uint64 // of view.broker
+	queueGen   atomic.Uint64 // of the definitions of named queues
 	toSweep    atomic.Int64  // queues for readers that Sweep has work with
 }
 

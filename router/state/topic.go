@@ -89,6 +89,10 @@ func (s *State) changeTopic(tx txn, c topicChange) {
 // publish shows readers what the batch changed.
 func (s *State) publish() {
 	s.publishSweep()
+	if s.queuesChanged {
+		s.queuesChanged = false
+		s.queueGen.Add(1)
+	}
 	s.view.level.Store(int32(s.level))
 	if len(s.changed) == 0 && !s.brokerChanged && !s.membersChanged {
 		return
