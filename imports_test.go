@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"index":                 {"core", "core/vfs", "core/wire"},
 	"router/state":          {"core", "core/ackset", "core/wire", "index"},
 	"cluster/peer":          {"core", "core/wire"},
+	"cluster/peer/peertest": {},
 	"cluster":               {"core", "core/vfs", "core/wire", "core/commitlog", "cluster/peer"},
 	"router/admin":          {"core", "router", "router/state"},
 	"router":                {"core", "core/ackset", "core/wire", "index", "router/dispatch", "router/state"},

@@ -2,9 +2,12 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"polylog/core"
@@ -41,15 +44,18 @@ func (n *Network) introduce(ctx context.Context, c net.Conn, addr string, h *hel
 	var err error
 	if n.o.TLS != nil {
 		if c, err = n.o.TLS.dial(ctx, c, addr); err != nil {
-			return nil, core.E(core.Unavailable, "node at %s: %v", addr, err)
+			return nil, core.E(core.Unavailable, "node at %s: %s", addr, maybePlain(err, "it may not speak TLS"))
 		}
 	}
 	if _, err := c.Write(h.encode()); err != nil {
 		return nil, core.E(core.Unavailable, "node at %s: greeting: %v", addr, err)
 	}
 	a, err := readAnswer(c)
+	if err != nil && n.o.TLS == nil {
+		return nil, core.E(core.Unavailable, "node at %s: greeting: %s", addr, maybePlain(err, "it may want TLS"))
+	}
 	if err != nil {
-		return nil, core.E(max(core.KindOf(err), core.Unavailable), "node at %s: greeting: %v", addr, err)
+		return nil, core.E(core.Unavailable, "node at %s: greeting: %v", addr, err)
 	}
 	if a.kind != core.OK {
 		return nil, &core.Error{Kind: a.kind, Msg: fmt.Sprintf("node at %s refuses: %s", addr, a.message)}
@@ -61,6 +67,14 @@ func (n *Network) introduce(ctx context.Context, c net.Conn, addr string, h *hel
 		return nil, err
 	}
 	return &Conn{Conn: c, Cluster: a.cluster, Node: a.node}, nil
+}
+
+// maybePlain is an error's text, with a guess where the other side just closed.
+func maybePlain(err error, guess string) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return fmt.Sprintf("it closed the connection (%v); %s: %s", err, guess, setBoth)
+	}
+	return err.Error()
 }
 
 // onceFlag is set once.

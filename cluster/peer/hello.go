@@ -118,7 +118,7 @@ func readGreeting(r io.Reader) (version, what byte, texts [3]string, err error) 
 func notAGreeting(b []byte) error {
 	switch b[0] {
 	case 0x15, 0x16: // alert and handshake records, RFC 8446 section 5.1
-		return core.E(core.Invalid, "the other side speaks TLS and this node does not: set node-tls-cert, node-tls-key and node-tls-ca on both or on neither")
+		return core.E(core.Invalid, "the other side speaks TLS and this node does not: %s", setBoth)
 	default:
 		return core.E(core.Invalid, "the other side is no polylog node: it begins with %q", b)
 	}

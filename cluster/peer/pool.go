@@ -3,11 +3,14 @@ package peer
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"polylog/core"
 )
@@ -16,8 +19,20 @@ import (
 // made when the first stream wants it and made again when it was lost, with pauses
 // that grow to maxPause; meanwhile streams are refused at once.
 type client struct {
-	addr string
-	conn *grpc.ClientConn
+	addr    string
+	conn    *grpc.ClientConn
+	refusal atomic.Pointer[core.Error] // why the last attempt to connect failed; nil: it did not
+}
+
+// dial is what the connection is made with.
+func (c *client) dial(ctx context.Context, n *Network, node string) (net.Conn, error) {
+	conn, err := n.Dial(ctx, c.addr, streams, node)
+	if err != nil {
+		c.refusal.Store(core.E(core.KindOf(err), "%v", err))
+		return nil, err
+	}
+	c.refusal.Store(nil)
+	return conn, nil
 }
 
 const (
@@ -29,8 +44,8 @@ var streamDesc = grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 
 // Open opens a stream for a service of the node at addr. Where that is this node
 // itself the stream stays within the process. Where the node cannot be reached the
-// error is of kind Unavailable; where it does not serve the service, or refuses,
-// Recv says so.
+// error is of kind Unavailable, where it refuses the connection of the refusal's; where it
+// does not serve the service Recv says so.
 func (n *Network) Open(ctx context.Context, node, addr, name string) (core.Stream, error) {
 	if node == n.o.NodeID {
 		return n.openOwn(ctx, name)
@@ -41,6 +56,9 @@ func (n *Network) Open(ctx context.Context, node, addr, name string) (core.Strea
 	}
 	cs, err := c.conn.NewStream(ctx, &streamDesc, methodPrefix+name)
 	if err != nil {
+		if why := c.refusal.Load(); why != nil && status.Code(err) == codes.Unavailable {
+			return nil, why // in our words
+		}
 		return nil, (&stream{}).failure(err)
 	}
 	return &stream{t: cs, trailer: cs.Trailer, closeSend: cs.CloseSend}, nil
@@ -86,10 +104,10 @@ func (n *Network) client(node, addr string) (*client, error) {
 		}
 		_ = c.conn.Close()
 	}
-	conn, err := grpc.NewClient("passthrough:///"+addr,
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return n.Dial(ctx, addr, streams, node)
-		}),
+	c := &client{addr: addr}
+	var err error
+	c.conn, err = grpc.NewClient("passthrough:///"+addr,
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return c.dial(ctx, n, node) }),
 		grpc.WithTransportCredentials(greeted{}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(codec{}),
@@ -112,7 +130,6 @@ func (n *Network) client(node, addr string) (*client, error) {
 	if err != nil {
 		return nil, core.E(core.Internal, "connection to node %q: %v", node, err)
 	}
-	c := &client{addr: addr, conn: conn}
 	n.clients[key] = c
 	return c, nil
 }

@@ -122,6 +122,9 @@ func (m *material) config() *tls.Config {
 	}
 }
 
+// setBoth is what to do where one side speaks TLS and the other does not.
+const setBoth = "set node-tls-cert, node-tls-key and node-tls-ca on both or on neither"
+
 // accept does the listener's half of a handshake.
 func (t *TLS) accept(ctx context.Context, c net.Conn) (net.Conn, error) {
 	m := t.fresh()
@@ -139,13 +142,15 @@ func (t *TLS) dial(ctx context.Context, c net.Conn, addr string) (net.Conn, erro
 	m := t.fresh()
 	config := m.config()
 	config.ServerName, config.RootCAs = host, m.authorities
+	// Whatever the listener says that it takes: its refusal then tells why.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &m.cert, nil }
 	return handshake(ctx, tls.Client(c, config))
 }
 
 func handshake(ctx context.Context, c *tls.Conn) (net.Conn, error) {
 	err := c.HandshakeContext(ctx)
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return nil, core.E(core.Invalid, "the other side does not speak TLS and this node does: set node-tls-cert, node-tls-key and node-tls-ca on both or on neither")
+		return nil, core.E(core.Invalid, "the other side does not speak TLS and this node does: %s", setBoth)
 	}
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ const defaultNode = "127.0.0.1:7420"
 type nodeFlags struct {
 	process *process
 	addrs   config.Addresses
+	tls     peer.TLSFiles
 	timeout time.Duration
 	output  string
 }
@@ -41,6 +43,9 @@ func newCluster(p *process) *cobra.Command {
 	}
 	f := cmd.PersistentFlags()
 	f.VarP(addressesFlag{&n.addrs}, "node", "n", "node-to-node address of a node, or several with commas (environment: "+config.NodeEnv+"; default "+defaultNode+")")
+	f.StringVar(&n.tls.Cert, "tls-cert", "", "PEM file with a certificate that the nodes accept, where they have node-tls-cert")
+	f.StringVar(&n.tls.Key, "tls-key", "", "PEM file with its key")
+	f.StringVar(&n.tls.CA, "tls-ca", "", "PEM file with the authorities that sign the nodes' certificates")
 	f.DurationVar(&n.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
 	cmd.AddCommand(clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n))
 	return cmd
@@ -80,7 +85,14 @@ func (n *nodeFlags) call(ctx context.Context, do func(context.Context, *admin.Cl
 	if err := n.defaults(); err != nil {
 		return usageError{err}
 	}
-	network := peer.New(peer.Options{NodeID: "polylog-cli"})
+	o := peer.Options{NodeID: "polylog-cli"}
+	if n.tls != (peer.TLSFiles{}) {
+		var err error
+		if o.TLS, err = peer.LoadTLS(n.tls, slog.New(slog.DiscardHandler)); err != nil {
+			return fmt.Errorf("tls-cert, tls-key, tls-ca: %w", err)
+		}
+	}
+	network := peer.New(o)
 	defer network.Close() //nolint:errcheck // nothing is left to lose
 	c := &admin.Client{Addrs: n.addrs, Open: func(ctx context.Context, addr string) (core.Stream, error) {
 		return network.Open(ctx, "", addr, admin.Service)

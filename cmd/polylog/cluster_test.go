@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"polylog/cluster/peer/peertest"
 	"polylog/core"
 	"polylog/router/admin"
 )
@@ -201,4 +202,22 @@ func copyDir(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// Nodes with certificates form a cluster; one without, or with another authority's, is
+// refused with one line, and so is the command line.
+func TestClusterWithTLS(t *testing.T) {
+	ours, other := peertest.NewAuthority(t, "ours"), peertest.NewAuthority(t, "other")
+	flags := func(a *peertest.Authority, prefix string) []string {
+		cert, key, ca := a.Files(t, t.TempDir(), time.Now().Add(time.Hour), a)
+		return []string{"--" + prefix + "-cert=" + cert, "--" + prefix + "-key=" + key, "--" + prefix + "-ca=" + ca}
+	}
+	n1 := member(t, t.TempDir(), "n1", nil, flags(ours, "node-tls")...)
+	member(t, t.TempDir(), "n2", n1, flags(ours, "node-tls")...)
+	eventually(t, func() bool {
+		out := must(t, "", append([]string{"cluster", "info", "-n", n1.node}, flags(ours, "tls")...)...)
+		return strings.Contains(out, "n2")
+	}, func() string { return "n2 is no member" })
+	refusedLine(t, "no certificate", "set node-tls-cert", append(memberArgs("n3", n1), "--join-timeout=1s", "--data-dir", t.TempDir())...)
+	refusedLine(t, "wrong authority", "unknown authority", append(append(memberArgs("n3", n1), flags(other, "node-tls")...), "--join-timeout=1s", "--data-dir", t.TempDir())...)
 }

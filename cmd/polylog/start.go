@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"polylog/cluster"
+	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
 	"polylog/core/commitlog"
 	"polylog/index"
@@ -60,6 +61,12 @@ func (b *broker) probe(ctx context.Context) error {
 
 // bindNode binds the node-to-node listener; it is served once the node is open.
 func (b *broker) bindNode(ctx context.Context) error {
+	if c := b.config; c.NodeTLSCert != "" {
+		var err error
+		if b.tls, err = peer.LoadTLS(peer.TLSFiles{Cert: c.NodeTLSCert, Key: c.NodeTLSKey, CA: c.NodeTLSCA}, b.log); err != nil {
+			return fmt.Errorf("node-tls-cert, node-tls-key, node-tls-ca: %w", err)
+		}
+	}
 	ln, err := b.listen(ctx, "node", b.config.NodeListen)
 	if ln == nil {
 		return err

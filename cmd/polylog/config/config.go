@@ -35,6 +35,10 @@ type Config struct {
 	Join          Addresses     `key:"join" doc:"Addresses of nodes of a cluster, separated by commas. A node with a new data directory joins their cluster instead of beginning one; later starts ignore it."`
 	JoinTimeout   time.Duration `key:"join-timeout" min:"1s" default:"30s" doc:"How long to try to join while no node of the cluster answers, or it has no leader."`
 
+	NodeTLSCert string `key:"node-tls-cert" doc:"PEM file with this node's certificate, for mutual TLS between nodes, and what it is chained to. It must name the host that other nodes connect to. Without node-tls-* whoever reaches node-listen counts as a node. The files are read again when they change."`
+	NodeTLSKey  string `key:"node-tls-key" doc:"PEM file with the key of node-tls-cert."`
+	NodeTLSCA   string `key:"node-tls-ca" doc:"PEM file with the authorities that sign the nodes' certificates. Whoever has a certificate of theirs counts as a node: they should sign nothing else."`
+
 	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. On the command line and in the environment each is name=value, several separated by semicolons. What is altered at run time through a Kafka client wins over them."`
 
 	MaxConnections int  `key:"max-connections" min:"1" default:"10000" doc:"Kafka connections at a time; more are closed at once."`
@@ -81,6 +85,9 @@ func (c *Config) Validate() error {
 	}
 	if err := c.validateCluster(); err != nil {
 		return err
+	}
+	if n := len(slices.DeleteFunc([]string{c.NodeTLSCert, c.NodeTLSKey, c.NodeTLSCA}, func(s string) bool { return s == "" })); n != 0 && n != 3 {
+		return fmt.Errorf("node-tls-cert, node-tls-key and node-tls-ca: set all three or none")
 	}
 	if c.MemoryLimit > 0 && c.MemoryLimit < c.LogCache+c.IndexCache {
 		return fmt.Errorf("memory-limit: %s is less than log-cache and index-cache together (%s)", c.MemoryLimit, c.LogCache+c.IndexCache)

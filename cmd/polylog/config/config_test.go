@@ -74,6 +74,7 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		{name: "join without id", args: []string{"--join=a:1", "--node-listen=127.0.0.1:7420"}, want: "node-id: a node that joins"},
 		{name: "join itself", args: []string{"--join=127.0.0.1:7420", "--node-id=n2", "--node-listen=127.0.0.1:7420"}, want: "join: 127.0.0.1:7420 is this node's own address"},
 		{name: "advertise everything", args: []string{"--node-listen=:7420", "--node-advertise=[::]:7420"}, want: "--node-advertise: nobody can connect"},
+		{name: "a certificate without a key", args: []string{"--node-tls-cert=cert.pem"}, want: "set all three or none"},
 		{name: "listen everywhere", args: []string{"--node-listen=0.0.0.0:7420"}, want: "node-advertise: must be set"},
 		{name: "a pair without a value", args: []string{"--broker-config=num.partitions"}, want: "is not name=value"},
 		{name: "pairs as a value", yaml: "broker-config: 5\n", want: "line 1: broker-config: want names and values below it"},
