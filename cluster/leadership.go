@@ -150,6 +150,13 @@ func (n *Node) Term() core.Term { return core.Term(n.raft.CurrentTerm()) }
 // IsLeader reports whether this node leads and is ready.
 func (n *Node) IsLeader() bool { return n.leadership.refusal(n) == nil }
 
+// LeaderChanged is closed at the next change of Leader or IsLeader, and sometimes without
+// one. Look at them after the call and before waiting.
+func (n *Node) LeaderChanged() <-chan struct{} {
+	_, changed := n.leadership.state()
+	return changed
+}
+
 // Leader is the leader that this node knows, if any.
 func (n *Node) Leader() (core.Member, bool) {
 	addr, id := n.raft.LeaderWithID()

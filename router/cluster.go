@@ -44,6 +44,10 @@ func (r *Router) members() []core.Member {
 // IsLeader reports whether this node believes that it leads.
 func (r *Router) IsLeader() bool { return r.log.IsLeader() }
 
+// LeaderChanged is closed when this node comes to lead or ceases to, and when it learns of
+// another leader. Look at who leads after the call and before waiting.
+func (r *Router) LeaderChanged() <-chan struct{} { return r.log.LeaderChanged() }
+
 // Term is the current term, which Kafka calls the leader epoch.
 func (r *Router) Term() core.Term { return r.log.Term() }
 

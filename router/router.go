@@ -54,6 +54,9 @@ type Log interface {
 	Term() core.Term
 	Leader() (core.Member, bool)
 	IsLeader() bool
+	// LeaderChanged is closed at the next change of Leader or IsLeader; look at them
+	// after the call.
+	LeaderChanged() <-chan struct{}
 	Members() []core.Member
 	ID() string
 	ClusterID() string

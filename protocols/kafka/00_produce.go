@@ -159,8 +159,8 @@ var errNoAcks = errors.New("produce without acknowledgement failed")
 // hint adds the leader to the answer (KIP-951).
 func (p *producing) hint() {
 	cl := p.call.cluster()
-	leader, ok := cl.leaderNode()
-	if !ok || cl.leader == cl.self {
+	leader, ok := cl.otherLeader()
+	if !ok {
 		return
 	}
 	for i := range p.resp.Topics {

@@ -59,9 +59,10 @@ type fetching struct {
 	full     bool          // every partition is answered, not only those with news
 	parts    []fetchPart
 	maxBytes int
-	found    int   // bytes that the last look has found
-	held     int64 // of the server's FetchMemory: those of them that are in memory
-	parked   hold  // while it waits
+	found    int       // bytes that the last look has found
+	held     int64     // of the server's FetchMemory: those of them that are in memory
+	parked   hold      // while it waits
+	term     core.Term // of the leadership that parts were resolved in; 0: this node did not lead
 
 	batches router.Batches
 }
@@ -85,8 +86,8 @@ func fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) {
 	c.background(ctx, f.wait)
 }
 
-// wait looks again whenever one of the queues grows, until there is enough, the client's
-// patience ends, or the connection does.
+// wait looks again whenever one of the queues grows or the leader changes, until there is
+// enough, the client's patience ends, or the connection does.
 func (f *fetching) wait(ctx context.Context) {
 	wake := make(chan struct{}, 1)
 	queues := make([]core.QueueID, 0, len(f.parts))
@@ -100,19 +101,23 @@ func (f *fetching) wait(ctx context.Context) {
 	timer := time.NewTimer(f.park())
 	defer timer.Stop()
 	defer f.parked.release()
-	for !f.look() { // the first look catches what came before Watch
+	for { // the first look catches what came before Watch
+		leader := f.call.srv.router.LeaderChanged()
+		if f.look() {
+			break
+		}
 		f.forget()
 		if f.found > busyLook {
 			// Much is there, yet not enough: do not read it again for each record
 			// that comes.
 			pause := time.NewTimer(busyPause)
-			more := sleep(ctx, f, pause.C, timer.C)
+			more := sleep(ctx, f, pause.C, leader, timer.C)
 			pause.Stop()
 			if !more {
 				break
 			}
 		}
-		if !sleep(ctx, f, wake, timer.C) {
+		if !sleep(ctx, f, wake, leader, timer.C) {
 			break
 		}
 	}
@@ -151,11 +156,13 @@ const (
 	busyPause = 10 * time.Millisecond
 )
 
-// sleep waits for wake. When something else ends the wait for good, it takes the last
-// look and returns false.
-func sleep[T any](ctx context.Context, f *fetching, wake <-chan T, expired <-chan time.Time) bool {
+// sleep waits for wake or another leader. When something else ends the wait for good, it
+// takes the last look and returns false.
+func sleep[T any](ctx context.Context, f *fetching, wake <-chan T, leader <-chan struct{}, expired <-chan time.Time) bool {
 	select {
 	case <-wake:
+		return true
+	case <-leader:
 		return true
 	case <-expired:
 	case <-f.call.srv.stopping:
@@ -166,15 +173,29 @@ func sleep[T any](ctx context.Context, f *fetching, wake <-chan T, expired <-cha
 	return false
 }
 
+// leading is the term in which this node leads, 0 where it does not.
+func (s *Server) leading() core.Term {
+	term := s.router.Term()
+	if !s.router.IsLeader() || s.router.Term() != term {
+		return 0
+	}
+	return term
+}
+
 // resolve finds the parts' queues, or the codes for there being none. Parts of one topic
-// mostly follow each other: it is looked up once for all of them.
+// mostly follow each other: it is looked up once for all of them. A node that does not lead
+// says no more than that: what it knows of topics may be old.
 func (f *fetching) resolve() {
 	c := f.call
-	leads, term := c.srv.router.IsLeader(), int32(c.srv.router.Term())
+	f.term = c.srv.leading()
 	var topic *router.Topic
 	var code int16
 	for i := range f.parts {
 		p := &f.parts[i]
+		if f.term == 0 {
+			p.code = codeNotLeaderOrFollower
+			continue
+		}
 		if i == 0 || p.topic != f.parts[i-1].topic || p.id != f.parts[i-1].id {
 			topic, code = c.topic(p.topic, p.id, c.version >= fetchTopicID)
 			if topic != nil && c.may(router.OpRead, topic.Name) != nil {
@@ -190,16 +211,17 @@ func (f *fetching) resolve() {
 		switch {
 		case !ok:
 			p.code = codeUnknownTopicOrPartition
-		case !leads:
-			p.code = codeNotLeaderOrFollower
 		default:
-			p.code = leaderEpochCode(p.epoch, term)
+			p.code = leaderEpochCode(p.epoch, int32(f.term))
 		}
 	}
 }
 
 // look reads every part and reports whether that is worth answering with.
 func (f *fetching) look() bool {
+	if f.call.srv.leading() != f.term { // since the last look
+		f.resolve()
+	}
 	budget := f.maxBytes
 	if free := f.call.srv.freeFetchBytes(); free < budget {
 		budget = max(free, min(budget, crowdedFetchBytes))

@@ -146,22 +146,6 @@ func TestFetchReadCommitted(t *testing.T) {
 	}
 }
 
-// TestFetchHintsAtLeader holds KIP-951: who asks the wrong node learns the right one.
-func TestFetchAndProduceElsewhere(t *testing.T) {
-	f := start(t, nil)
-	topic := f.topic("t", 1, nil)
-	c := f.dial()
-	f.log.SetLeader(false)
-	if p := c.produced(produceMax, topic, 0, batch(t, 0, 1, "x")); p.ErrorCode != codeNotLeaderOrFollower {
-		t.Fatalf("produce: code %d, want %d", p.ErrorCode, codeNotLeaderOrFollower)
-	}
-	resp := ask[*kmsg.FetchResponse](c, fetchOne(fetchMax, topic, 0, 0))
-	p := resp.Topics[0].Partitions[0]
-	if p.ErrorCode != codeNotLeaderOrFollower || p.CurrentLeader.LeaderID != 1 || len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != 1 {
-		t.Fatalf("fetch: %+v, brokers %+v", p, resp.Brokers)
-	}
-}
-
 // TestFetchLostEntry calls a hole in the log an error of storage, not a missing topic.
 func TestFetchLostEntry(t *testing.T) {
 	f := start(t, nil)

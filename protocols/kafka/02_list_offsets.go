@@ -24,6 +24,7 @@ func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *km
 	limited, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
 	resp := kmsg.NewPtrListOffsetsResponse()
+	refused := c.leads(limited)
 	seen := once[partition]{}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
@@ -43,6 +44,8 @@ func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *km
 			switch {
 			case !seen.first(partition{rt.Topic, p.Partition}): // as Kafka does
 				p.ErrorCode = codeInvalidRequest
+			case refused != codeNone:
+				p.ErrorCode = refused
 			case topic == nil:
 				p.ErrorCode = code
 			default:
@@ -55,15 +58,22 @@ func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *km
 	return resp
 }
 
+// leads is codeNone where this node leads and its state has everything that anybody was
+// told is done: a node that was cut off may think that it leads, a while longer.
+func (c *call) leads(ctx context.Context) int16 {
+	r := c.srv.router
+	if !r.IsLeader() {
+		return codeNotLeaderOrFollower
+	}
+	return code(r.Sync(ctx))
+}
+
 // listOffset fills p's offset and timestamp, and returns its code.
 func (c *call) listOffset(ctx context.Context, t *router.Topic, rp *kmsg.ListOffsetsRequestTopicPartition, isolation int8, p *kmsg.ListOffsetsResponseTopicPartition) int16 {
 	r := c.srv.router
 	q, ok := t.Queue(rp.Partition)
 	if !ok {
 		return codeUnknownTopicOrPartition
-	}
-	if !r.IsLeader() {
-		return codeNotLeaderOrFollower
 	}
 	term := int32(r.Term())
 	if code := leaderEpochCode(rp.CurrentLeaderEpoch, term); code != codeNone {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -44,6 +45,9 @@ func metadata(ctx context.Context, c *call, req *kmsg.MetadataRequest) *kmsg.Met
 		return resp
 	}
 	asked := distinct(req.Topics)
+	if c.unknown(asked) {
+		c.catchUp(ctx)
+	}
 	if c.version < 4 || req.AllowAutoTopicCreation {
 		c.autoCreate(ctx, asked)
 	}
@@ -77,6 +81,29 @@ func distinct(topics []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
 	}
 	return kept
 }
+
+// unknown reports whether there is a topic among those that this node does not know.
+func (c *call) unknown(asked []kmsg.MetadataRequestTopic) bool {
+	return slices.ContainsFunc(asked, func(t kmsg.MetadataRequestTopic) bool {
+		known, _ := c.topic(text(t.Topic), t.TopicID, t.Topic == nil)
+		return known == nil
+	})
+}
+
+// catchUp has a node that does not lead learn what was just done elsewhere, where the
+// leader can be reached soon. Else the answer is what this node knows.
+func (c *call) catchUp(ctx context.Context) {
+	cl := c.cluster()
+	if _, ok := cl.otherLeader(); !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, catchUpWait)
+	defer cancel()
+	_ = c.fresh(ctx)
+}
+
+// catchUpWait bounds how long a request that only reads waits for news.
+const catchUpWait = time.Second
 
 // autoCreate makes the topics that are asked for by name and do not exist.
 func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic) {

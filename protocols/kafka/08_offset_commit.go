@@ -17,6 +17,9 @@ const offsetCommitTopicID = 10
 func offsetCommit(ctx context.Context, c *call, req *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	refused := c.authorizeGroup(router.OpRead, req.Group)
+	if refused == codeNone { // first: topics may be news to a node that does not coordinate
+		refused = c.srv.groups.lead(ctx)
+	}
 	var commits []router.OffsetCommit
 	var ps []group.Partition // what they are of
 	var codes []*int16       // where to answer them

@@ -85,6 +85,9 @@ func (c *call) groupOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup
 	if rg.ErrorCode = c.authorizeGroup(router.OpDescribe, g.Group); rg.ErrorCode != codeNone {
 		return rg
 	}
+	if rg.ErrorCode = c.srv.groups.current(ctx); rg.ErrorCode != codeNone {
+		return rg
+	}
 	var answer group.Code
 	rg.ErrorCode = c.srv.groups.do(ctx, func(_ time.Time, gs *group.Coordinator) {
 		answer = gs.CheckFetch(g.Group, text(g.MemberID), g.MemberEpoch)

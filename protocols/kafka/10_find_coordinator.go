@@ -54,7 +54,7 @@ func (c *call) coordinatorOf(kind int8, key string) kmsg.FindCoordinatorResponse
 	}
 	cl := c.cluster()
 	leader, ok := cl.leaderNode()
-	if !ok || !c.srv.router.Cluster().HasLeader {
+	if !ok {
 		return fail(codeCoordinatorNotAvailable, "there is no leader right now")
 	}
 	f.NodeID, f.Host, f.Port = leader.id, leader.host, leader.port

@@ -19,13 +19,23 @@ const (
 )
 
 // listGroups lists the groups in memory and, as Empty ones, those that only have
-// committed offsets.
+// committed offsets. Clients ask every broker and put the answers together: a node that
+// does not coordinate has no groups, which is no error.
 func listGroups(ctx context.Context, c *call, req *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	resp := kmsg.NewPtrListGroupsResponse()
 	found := map[string]group.Listing{}
 	resp.ErrorCode = c.srv.groups.do(ctx, func(_ time.Time, g *group.Coordinator) {
 		g.List(func(l group.Listing) { found[l.ID] = l })
 	})
+	if resp.ErrorCode == codeNotCoordinator {
+		cl := c.cluster()
+		if _, ok := cl.otherLeader(); ok {
+			resp.ErrorCode = codeNone
+		} else { // some node must be the one
+			resp.ErrorCode = codeCoordinatorNotAvailable
+		}
+		return resp
+	}
 	if resp.ErrorCode != codeNone {
 		return resp
 	}

@@ -20,6 +20,7 @@ func createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) *
 	for i := range req.Topics {
 		named[req.Topics[i].Topic]++
 	}
+	stale := c.fresh(ctx)
 	cl := c.cluster()
 	partitions := 0
 	for i := range req.Topics {
@@ -35,6 +36,8 @@ func createTopics(ctx context.Context, c *call, req *kmsg.CreateTopicsRequest) *
 		var topic *router.Topic
 		var err error
 		switch {
+		case stale != nil:
+			err = stale
 		case named[rt.Topic] > 1:
 			err = badRequest(codeInvalidRequest, "topic %s is named twice", rt.Topic)
 		case partitions > maxNewPartitions:
@@ -143,6 +146,11 @@ func createdConfigs(r *router.Router, t *router.Topic) []kmsg.CreateTopicsRespon
 	}
 	return configs
 }
+
+// fresh has this node know everything that anybody was told is done, so that it refuses
+// nothing by a state that is old, as a follower's may be. The error means that no leader
+// confirms it, and is retriable.
+func (c *call) fresh(ctx context.Context) error { return c.srv.router.Sync(ctx) }
 
 // within bounds ctx by a request's own time-out.
 func within(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {

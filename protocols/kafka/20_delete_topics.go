@@ -16,6 +16,7 @@ const deleteTopicsByID = 6
 func deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
 	ctx, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
+	stale := c.fresh(ctx)
 	asked := req.Topics
 	if c.version < deleteTopicsByID {
 		asked = make([]kmsg.DeleteTopicsRequestTopic, len(req.TopicNames))
@@ -32,6 +33,10 @@ func deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) *
 		name := ""
 		if t.Topic != nil {
 			name = *t.Topic
+		}
+		if stale != nil {
+			t.ErrorCode, t.ErrorMessage = adminCode(stale), message(stale)
+			return
 		}
 		topic, code := c.topic(name, t.TopicID, t.Topic == nil)
 		if topic == nil {

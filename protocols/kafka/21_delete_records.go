@@ -13,6 +13,7 @@ import (
 func deleteRecords(ctx context.Context, c *call, req *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsResponse {
 	ctx, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
+	stale := c.fresh(ctx)
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	var trims []router.TrimRequest
 	var at [][2]int // where each trim's answer goes: topic and partition in resp
@@ -25,7 +26,9 @@ func deleteRecords(ctx context.Context, c *call, req *kmsg.DeleteRecordsRequest)
 			p := kmsg.NewDeleteRecordsResponseTopicPartition()
 			p.Partition, p.LowWatermark = rt.Partitions[j].Partition, -1
 			p.ErrorCode = unknown
-			if topic != nil {
+			if stale != nil {
+				p.ErrorCode = code(stale)
+			} else if topic != nil {
 				if q, ok := topic.Queue(p.Partition); ok {
 					trims = append(trims, router.TrimRequest{Queue: q, Before: core.Offset(rt.Partitions[j].Offset)})
 					at = append(at, [2]int{i, j})

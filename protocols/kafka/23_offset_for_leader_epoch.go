@@ -13,6 +13,7 @@ import (
 // whether what it has read was ever taken back.
 func offsetForLeaderEpoch(ctx context.Context, c *call, req *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
+	refused := c.leads(ctx)
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t := kmsg.NewOffsetForLeaderEpochResponseTopic()
@@ -28,9 +29,12 @@ func offsetForLeaderEpoch(ctx context.Context, c *call, req *kmsg.OffsetForLeade
 			rp := &rt.Partitions[j]
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition, p.LeaderEpoch, p.EndOffset = rp.Partition, -1, -1
-			if topic == nil {
+			switch {
+			case refused != codeNone:
+				p.ErrorCode = refused
+			case topic == nil:
 				p.ErrorCode = code
-			} else {
+			default:
 				p.ErrorCode = c.epochEnd(topic, rp, &p)
 			}
 			t.Partitions = append(t.Partitions, p)
@@ -45,9 +49,6 @@ func (c *call) epochEnd(t *router.Topic, rp *kmsg.OffsetForLeaderEpochRequestTop
 	q, ok := t.Queue(rp.Partition)
 	if !ok {
 		return codeUnknownTopicOrPartition
-	}
-	if !r.IsLeader() {
-		return codeNotLeaderOrFollower
 	}
 	if code := leaderEpochCode(rp.CurrentLeaderEpoch, int32(r.Term())); code != codeNone {
 		return code

@@ -17,6 +17,7 @@ func describeConfigs(ctx context.Context, c *call, req *kmsg.DescribeConfigsRequ
 		kind kmsg.ConfigResourceType
 		name string
 	}
+	c.catchUp(ctx)
 	seen := once[key]{}
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	for i := range req.Resources {

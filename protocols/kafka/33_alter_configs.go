@@ -13,13 +13,14 @@ import (
 func alterConfigs(ctx context.Context, c *call, req *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsResponse {
 	ctx, cancel := within(ctx, 0)
 	defer cancel()
+	stale := c.fresh(ctx)
 	resp := kmsg.NewPtrAlterConfigsResponse()
 	for i := range req.Resources {
 		rr := &req.Resources[i]
 		r := kmsg.NewAlterConfigsResponseResource()
 		r.ResourceType, r.ResourceName = rr.ResourceType, rr.ResourceName
 		var changes []router.ConfigChange
-		var err error
+		err := stale
 		for j := range rr.Configs {
 			if rr.Configs[j].Value == nil {
 				err = badRequest(codeInvalidConfig, "null value for configuration %s", rr.Configs[j].Name)

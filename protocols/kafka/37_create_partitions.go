@@ -16,16 +16,18 @@ func createPartitions(ctx context.Context, c *call, req *kmsg.CreatePartitionsRe
 	for i := range req.Topics {
 		named[req.Topics[i].Topic]++
 	}
+	stale := c.fresh(ctx)
 	cl := c.cluster()
 	resp := kmsg.NewPtrCreatePartitionsResponse()
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t := kmsg.NewCreatePartitionsResponseTopic()
 		t.Topic = rt.Topic
-		var err error
-		if named[rt.Topic] > 1 {
+		err := stale
+		if err == nil && named[rt.Topic] > 1 {
 			err = badRequest(codeInvalidRequest, "topic %s is named twice", rt.Topic)
-		} else {
+		}
+		if err == nil {
 			err = c.createPartitions(ctx, &cl, rt, req.ValidateOnly)
 		}
 		if err != nil {

@@ -20,6 +20,7 @@ func incrementalAlterConfigs(ctx context.Context, c *call, req *kmsg.Incremental
 	for i := range req.Resources {
 		named[key{req.Resources[i].ResourceType, req.Resources[i].ResourceName}]++
 	}
+	stale := c.fresh(ctx)
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	for i := range req.Resources {
 		rr := &req.Resources[i]
@@ -28,6 +29,9 @@ func incrementalAlterConfigs(ctx context.Context, c *call, req *kmsg.Incremental
 		changes, err := configChanges(rr)
 		if named[key{rr.ResourceType, rr.ResourceName}] > 1 {
 			err = badRequest(codeInvalidRequest, "resource %s is named twice", rr.ResourceName)
+		}
+		if stale != nil {
+			err = stale
 		}
 		if err == nil {
 			err = c.alterConfig(ctx, rr.ResourceType, rr.ResourceName, changes, req.ValidateOnly, false)

@@ -12,6 +12,7 @@ import (
 // describeProducers lists the idempotent producers of partitions.
 func describeProducers(ctx context.Context, c *call, req *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
 	resp := kmsg.NewPtrDescribeProducersResponse()
+	refused := c.leads(ctx)
 	seen := once[partition]{}
 	var queues []core.QueueID // of the partitions without an error, in order
 	for i := range req.Topics {
@@ -31,7 +32,9 @@ func describeProducers(ctx context.Context, c *call, req *kmsg.DescribeProducers
 			}
 			p := kmsg.NewDescribeProducersResponseTopicPartition()
 			p.Partition, p.ErrorCode = n, unknown
-			if topic != nil {
+			if refused != codeNone {
+				p.ErrorCode = refused
+			} else if topic != nil {
 				if q, ok := topic.Queue(n); ok {
 					queues = append(queues, q)
 				} else {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"polylog/core"
 	"polylog/router"
@@ -103,8 +104,9 @@ func (f *fetching) encode(sessionID int32) *rawReply {
 		e.i16(codeNone)
 		e.i32(sessionID)
 	}
-	hints := f.encodeTopics(e)
-	f.encodeHints(e, hints)
+	hint := f.hint()
+	f.encodeTopics(e, hint)
+	encodeHint(e, hint)
 	e.cut()
 	reply := &rawReply{parts: e.parts, release: func() {
 		f.forget()
@@ -116,9 +118,36 @@ func (f *fetching) encode(sessionID int32) *rawReply {
 	return reply
 }
 
-// encodeTopics writes the array of topics: consecutive parts of one topic together. It
-// reports whether a part wants to know the leader.
-func (f *fetching) encodeTopics(e *encoder) (hints bool) {
+// leaderHint tells a client who leads (KIP-951).
+type leaderHint struct {
+	node
+	epoch int32
+}
+
+// hint is for the clients that a part tells to look for the leader; nil where there is no
+// such part, version or leader.
+func (f *fetching) hint() *leaderHint {
+	if f.call.version < fetchHints || !slices.ContainsFunc(f.parts, func(p fetchPart) bool { return p.answer.misled() }) {
+		return nil
+	}
+	cl := f.call.cluster()
+	leader, ok := cl.otherLeader()
+	if f.term != 0 { // this node, in a newer epoch
+		leader, ok = cl.leaderNode()
+	}
+	if !ok {
+		return nil
+	}
+	return &leaderHint{leader, cl.epoch}
+}
+
+// misled reports whether the client took the wrong node or epoch for the leader's.
+func (a *fetchAnswer) misled() bool {
+	return a.code == codeNotLeaderOrFollower || a.code == codeFencedLeaderEpoch
+}
+
+// encodeTopics writes the array of topics: consecutive parts of one topic together.
+func (f *fetching) encodeTopics(e *encoder, hint *leaderHint) {
 	same := func(a, b *fetchPart) bool { return a.topic == b.topic && a.id == b.id }
 	topics := 0
 	for i := range f.parts {
@@ -139,14 +168,13 @@ func (f *fetching) encodeTopics(e *encoder) (hints bool) {
 		}
 		e.count(n - i)
 		for ; i < n; i++ {
-			hints = f.encodePart(e, &f.parts[i]) || hints
+			f.encodePart(e, &f.parts[i], hint)
 		}
 		e.noTags()
 	}
-	return hints
 }
 
-func (f *fetching) encodePart(e *encoder, p *fetchPart) (hint bool) {
+func (f *fetching) encodePart(e *encoder, p *fetchPart, hint *leaderHint) {
 	a := &p.answer
 	version := f.call.version
 	e.i32(p.partition)
@@ -173,15 +201,14 @@ func (f *fetching) encodePart(e *encoder, p *fetchPart) (hint bool) {
 		e.batch(&a.batches[i])
 	}
 	if !e.flexible {
-		return false
+		return
 	}
-	hint = a.code == codeNotLeaderOrFollower || a.code == codeFencedLeaderEpoch
-	hint = hint && version >= fetchHints
+	hinted := hint != nil && a.misled()
 	tags := 0
 	if a.diverging {
 		tags++
 	}
-	if hint {
+	if hinted {
 		tags++
 	}
 	e.uvarint(tags)
@@ -192,40 +219,31 @@ func (f *fetching) encodePart(e *encoder, p *fetchPart) (hint bool) {
 		e.i64(a.divergingEnd)
 		e.zero()
 	}
-	if hint { // tag 1: leader id, leader epoch, no tags
-		cl := f.call.cluster()
+	if hinted { // tag 1: leader id, leader epoch, no tags
 		e.uvarint(1)
 		e.uvarint(4 + 4 + 1)
-		e.i32(cl.leader)
-		e.i32(cl.epoch)
+		e.i32(hint.id)
+		e.i32(hint.epoch)
 		e.zero()
 	}
-	return hint
 }
 
-// encodeHints ends the response, with the leader's address where a part's error makes
-// the client ask for it (KIP-951).
-func (f *fetching) encodeHints(e *encoder, hints bool) {
-	if !hints {
-		e.noTags()
-		return
-	}
-	cl := f.call.cluster()
-	leader, ok := cl.leaderNode()
-	if !ok {
+// encodeHint ends the response, with the leader's address where there is a hint.
+func encodeHint(e *encoder, hint *leaderHint) {
+	if hint == nil {
 		e.noTags()
 		return
 	}
 	rest := &encoder{flexible: true, env: getBuffer(64)}
 	defer rest.env.release()
 	rest.count(1)
-	rest.i32(leader.id)
-	rest.str(leader.host)
-	rest.i32(leader.port)
-	if leader.rack == nil {
+	rest.i32(hint.id)
+	rest.str(hint.host)
+	rest.i32(hint.port)
+	if hint.rack == nil {
 		rest.uvarint(0)
 	} else {
-		rest.str(*leader.rack)
+		rest.str(*hint.rack)
 	}
 	rest.zero()
 	e.uvarint(1) // one tagged field

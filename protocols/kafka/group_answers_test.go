@@ -425,7 +425,7 @@ func TestNotCoordinator(t *testing.T) {
 	join := joinOne(9, "g", "")
 	wantCode(t, join, ask[*kmsg.JoinGroupResponse](c, join).ErrorCode, codeNotCoordinator)
 	list := kmsg.NewPtrListGroupsRequest()
-	wantCode(t, list, ask[*kmsg.ListGroupsResponse](c, list).ErrorCode, codeNotCoordinator)
+	wantCode(t, list, ask[*kmsg.ListGroupsResponse](c, list).ErrorCode, codeCoordinatorNotAvailable)
 }
 
 // TestCloseAnswersTheParked: who waits in a group does not hold up the end of the server.

@@ -40,18 +40,18 @@ func newGroups(r *router.Router, log *slog.Logger, cfg group.Config) *groups {
 	return g
 }
 
-// leadershipCheck is how often we look whether this node still leads while there are
-// groups, so that who waits in one hears of a new coordinator.
-const leadershipCheck = time.Second
-
-// run lets time pass for the groups until close.
+// run lets time pass for the groups until close. Who waits in a group hears at once when
+// another node is to coordinate.
 func (g *groups) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	leader := g.router.LeaderChanged()
 	for {
 		select {
 		case <-timer.C:
 		case <-g.wake:
+		case <-leader:
+			leader = g.router.LeaderChanged()
 		}
 		wait, closed := g.tick(time.Now())
 		switch {
@@ -79,7 +79,7 @@ func (g *groups) tick(now time.Time) (wait time.Duration, closed bool) {
 		g.next = time.Time{}
 		return 0, false
 	}
-	wait = min(max(next.Sub(now), time.Millisecond), leadershipCheck)
+	wait = max(next.Sub(now), time.Millisecond)
 	g.next = now.Add(wait)
 	return wait, false
 }
@@ -122,6 +122,16 @@ func (g *groups) lead(ctx context.Context) int16 {
 	}
 	g.term = term
 	return codeNone
+}
+
+// current makes sure that this node coordinates and that its state has everything that
+// anybody was told is done: a node that was cut off may think that it leads, a while longer.
+// Otherwise it returns the code to answer with.
+func (g *groups) current(ctx context.Context) int16 {
+	if code := g.lead(ctx); code != codeNone {
+		return code
+	}
+	return groupCode(g.router.Sync(ctx))
 }
 
 // do runs fn on the groups, as their coordinator. Otherwise it returns the code to

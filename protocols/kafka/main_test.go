@@ -39,10 +39,24 @@ func start(t testing.TB, change func(*Options)) *fixture {
 func startRouter(t testing.TB, changeRouter func(*router.Options), change func(*Options)) *fixture {
 	t.Helper()
 	r, log := routertest.Start(t, changeRouter)
+	return serveRouter(t, r, log, change)
+}
+
+// join is the server of another node of f's cluster.
+func (f *fixture) join(id string, change func(*Options)) *fixture {
+	f.t.Helper()
+	r, log := routertest.Join(f.t, f.log, id, nil)
+	return serveRouter(f.t, r, log, change)
+}
+
+// serveRouter serves Kafka clients on a router.
+func serveRouter(t testing.TB, r *router.Router, log *routertest.Log, change func(*Options)) *fixture {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	log.SetEndpoint(endpointName, l.Addr().String())
 	o := Options{Router: r, Listeners: []net.Listener{l}}
 	if change != nil {
 		change(&o)

@@ -26,6 +26,7 @@ type cluster struct {
 	voters []int32 // in the order of nodes: every partition's replicas
 	leader int32   // of every partition
 	epoch  int32   // the leader's
+	known  bool    // leader is the cluster's, and not just somebody to ask
 }
 
 // cluster looks at the members for the client of this session. Where no leader is known
@@ -45,7 +46,7 @@ func (s *session) cluster() cluster {
 			c.voters = append(c.voters, n.id)
 		}
 		if info.HasLeader && m.ID == info.Leader.ID {
-			c.leader = n.id
+			c.leader, c.known = n.id, true
 		}
 	}
 	if len(c.nodes) == 0 { // before the first configuration
@@ -58,14 +59,24 @@ func (s *session) cluster() cluster {
 	return c
 }
 
-// leaderNode is the leader's address, for the hints of KIP-951.
+// leaderNode is the leader's address; false while no leader is known.
 func (c *cluster) leaderNode() (node, bool) {
 	for _, n := range c.nodes {
-		if n.id == c.leader {
+		if c.known && n.id == c.leader {
 			return n, true
 		}
 	}
 	return node{}, false
+}
+
+// otherLeader is leaderNode where that is another node than this one: the hint of KIP-951
+// for a client that came to the wrong one. A node that was elected and is not ready yet
+// has none to give.
+func (c *cluster) otherLeader() (node, bool) {
+	if c.leader == c.self {
+		return node{}, false
+	}
+	return c.leaderNode()
 }
 
 // node is m with the address that this session's client should use.

@@ -19,7 +19,8 @@ type cluster struct {
 	trimmed core.LogIndex
 	refuse  error
 	nodes   []*Log
-	leader  *Log // nil: nobody leads
+	leader  *Log          // nil: nobody leads
+	changed chan struct{} // closed, and replaced, when leader changes
 	open    map[*conversation]struct{}
 	absent  map[string]core.Member // members that nobody runs
 }
@@ -31,7 +32,7 @@ type conversation struct {
 }
 
 func newCluster(clock func() time.Time) *cluster {
-	c := &cluster{clock: clock, term: 1, open: map[*conversation]struct{}{}, absent: map[string]core.Member{}}
+	c := &cluster{clock: clock, term: 1, open: map[*conversation]struct{}{}, absent: map[string]core.Member{}, changed: make(chan struct{})}
 	c.applied = sync.NewCond(&c.mu)
 	return c
 }

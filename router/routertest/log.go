@@ -15,15 +15,16 @@ import (
 // every node at once. It is safe for concurrent use.
 type Log struct {
 	*cluster
-	id    string
-	state *state.State
-	lent  atomic.Int64  // extents that were not released
-	next  core.LogIndex // guarded by mu, as is all below; the next entry to apply
-	held  bool
-	alone bool // cut off from the others
-	cold  bool
-	own   core.Member
-	serve map[string]func(string, core.Stream) error
+	id      string
+	state   *state.State
+	lent    atomic.Int64  // extents that were not released
+	next    core.LogIndex // guarded by mu, as is all below; the next entry to apply
+	held    bool
+	waiting int  // in ReadIndex
+	alone   bool // cut off from the others
+	cold    bool
+	own     core.Member
+	serve   map[string]func(string, core.Stream) error
 
 	done    chan func() // confirmations in log order
 	stopped chan struct{}
@@ -58,6 +59,8 @@ func (l *Log) close() {
 	l.nodes = slices.DeleteFunc(l.nodes, func(o *Log) bool { return o == l })
 	if l.leader == l {
 		l.leader = nil
+		close(l.changed)
+		l.changed = make(chan struct{})
 	}
 	l.endStreamsLocked(l)
 	l.mu.Unlock()
@@ -85,7 +88,11 @@ func (l *Log) SetLeader(leads bool) {
 		if len(l.nodes) > 1 {
 			l.term++
 		}
+	default:
+		return
 	}
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
 // Hold keeps this node from applying what is committed, until Release.
@@ -93,6 +100,13 @@ func (l *Log) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = true
+}
+
+// Waiting is the number of calls of ReadIndex that wait for the node to apply more.
+func (l *Log) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
 }
 
 // Release lets the node apply everything.
@@ -260,6 +274,8 @@ func (l *Log) ReadIndex(ctx context.Context) error {
 		l.applied.Broadcast()
 	})
 	defer stop()
+	l.waiting++
+	defer func() { l.waiting-- }()
 	for last := core.LogIndex(len(l.entries)); l.next <= last; l.applied.Wait() {
 		if ctx.Err() != nil {
 			return core.E(core.Unavailable, "read not confirmed: %v", context.Cause(ctx))
@@ -325,6 +341,13 @@ func (l *Log) IsLeader() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.leader == l
+}
+
+// LeaderChanged implements router.Log.
+func (l *Log) LeaderChanged() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
 }
 
 // Members implements router.Log.
