@@ -118,6 +118,9 @@ func (b *broker) later(undo func(context.Context) error) { b.undo = append(b.und
 // laterClose has close do c, which needs no context.
 func (b *broker) laterClose(c func() error) { b.later(func(context.Context) error { return c() }) }
 
+// now is the time of what is stored.
+func (b *broker) now() time.Time { return time.Now().Add(b.config.ClockOffset) }
+
 // enter says what the broker waits for.
 func (b *broker) enter(phase string) { b.phase.Store(&phase) }
 

@@ -23,7 +23,7 @@ func (b *broker) candidate() router.Candidate {
 		Member: state.Member{
 			ID: b.home.NodeID(), Instance: b.home.Instance(), Addr: b.nodeAddr(), Version: version, MaxLevel: state.MaxLevel,
 		},
-		ClusterID: b.home.ClusterID(), New: b.isNew(), Clock: time.Now(),
+		ClusterID: b.home.ClusterID(), New: b.isNew(), Clock: b.now(),
 	}
 }
 
@@ -164,7 +164,7 @@ func (b *broker) status() admin.Status {
 	st := admin.Status{
 		ID: b.home.NodeID(), Instance: b.home.Instance(), Version: version,
 		Term: uint64(s.Term), Committed: uint64(s.Committed), Applied: uint64(s.Passed), Last: uint64(s.Last),
-		LogBytes: s.LogBytes, DiskFree: -1, Clock: time.Now(), NotReady: b.notReady(),
+		LogBytes: s.LogBytes, DiskFree: -1, Clock: b.now(), NotReady: b.notReady(),
 	}
 	if l, ok := n.Leader(); ok {
 		st.Leader = l.ID

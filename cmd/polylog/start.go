@@ -119,7 +119,7 @@ func (b *broker) openNode(ctx context.Context) error {
 	}
 	node, err := cluster.Open(ctx, cluster.Options{
 		FS: b.fs, Home: b.home, Listener: b.nodeListener, Advertise: b.config.NodeAdvertise, TLS: b.tls, Machine: b.state, Logger: b.log, Fatal: b.fatal,
-		Restart: b.restart, FilesRate: int64(b.config.CatchUpRate),
+		Restart: b.restart, FilesRate: int64(b.config.CatchUpRate), Clock: b.now,
 		ScrubInterval: b.config.ScrubInterval, ScrubRate: int64(b.config.ScrubRate),
 		CommitLog: commitlog.Options{
 			SegmentBytes: int64(b.config.SegmentSize), Flush: flush,
@@ -139,6 +139,7 @@ func (b *broker) awaitLeader(ctx context.Context) error { return b.node.Load().R
 func (b *broker) openRouter(context.Context) error {
 	r, err := router.New(router.Options{
 		Log: b.node.Load(), State: b.state, Logger: b.log, Registerer: b.metrics, Defaults: b.config.BrokerConfig,
+		Clock: b.now,
 	})
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (b *broker) serveKafka(ctx context.Context) error {
 		return err
 	}
 	o := kafkaOptions(b.config, b.router.BrokerConfig())
-	o.Router, o.Listeners, o.Logger, o.Registerer = b.router, []net.Listener{ln}, b.log, b.metrics
+	o.Router, o.Listeners, o.Logger, o.Registerer, o.Clock = b.router, []net.Listener{ln}, b.log, b.metrics, b.now
 	s, err := kafka.New(o)
 	if err != nil {
 		return errors.Join(err, ln.Close())

@@ -19,7 +19,7 @@ const (
 
 var (
 	short = [2]time.Duration{0, 2 * time.Second}
-	long  = [2]time.Duration{2 * time.Second, 6 * time.Second}
+	long  = [2]time.Duration{2 * time.Second, 9 * time.Second}
 )
 
 // kinds are all kinds of faults; the weights follow what breaks clusters in practice.
@@ -39,6 +39,9 @@ var kinds = []kind{
 	{name: "eio", weight: 4, nodes: 1, limit: writeGap, excused: true, hold: short, do: failSync},
 	{name: "full", weight: 2, nodes: 1, limit: writeGap, excused: true, hold: long, do: full},
 	{name: "power", weight: 8, nodes: 1, limit: writeGap, hold: short, do: power},
+	{name: "flip", weight: 4, nodes: 3, limit: writeGap, hold: short, do: flip},
+	{name: "replace", weight: 3, nodes: 3, limit: writeGap, hold: short, do: replace},
+	{name: "clock", weight: 4, nodes: 1, limit: writeGap, hold: short, do: clock},
 	{name: "power-all", weight: 3, nodes: 1, all: true, hold: short, do: powerAll},
 }
 
@@ -188,4 +191,14 @@ func powerAll(r *run, _ *node, rng *rand.Rand) (func() error, error) {
 		}
 		return nil
 	}, err
+}
+
+// clock starts a node again with a clock that is up to 25 s off, so that two are never
+// further apart than a cluster admits. It stays so until the next fault of this kind.
+func clock(_ *run, n *node, rng *rand.Rand) (func() error, error) {
+	n.kill()
+	off := time.Duration(rng.IntN(100)-50) * time.Second / 2
+	n.polylog.Env = []string{"POLYLOG_CLOCK_OFFSET=" + off.String()}
+	n.history.event("clock", "node", n.id, "off", off.String())
+	return func() error { n.up(); return nil }, nil
 }

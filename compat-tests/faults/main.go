@@ -24,11 +24,11 @@ import (
 )
 
 type options struct {
-	bin, dir, names, segment string
-	nodes, faults, rate      int
-	messages, volume         int64
-	duration                 time.Duration
-	seed                     uint64
+	bin, dir, names, segment, flush string
+	nodes, faults, rate             int
+	messages, volume                int64
+	duration                        time.Duration
+	seed                            uint64
 }
 
 func main() {
@@ -42,6 +42,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 4000, "messages a second")
 	flag.StringVar(&o.names, "kinds", "", "kinds of faults, with commas between them; empty is all")
 	flag.StringVar(&o.segment, "segment-size", "4MiB", "size of the log's files: small, so that faults fall on their changes")
+	flag.StringVar(&o.flush, "flush", "sync", "flush policy; with a weaker one power-all must fail, which proves that the disk loses something")
 	flag.Int64Var(&o.volume, "volume", 16<<30, "size of each node's file system in bytes")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the schedule and the load")
 	flag.Parse()
@@ -94,6 +95,7 @@ func (o options) run(ctx context.Context) (failed bool, err error) {
 			}
 		}
 	}()
+	go r.machine.watch(ctx)
 	if err := r.setUp(); err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -31,10 +32,12 @@ type run struct {
 	ledger  *ledger.Ledger
 	history *history
 	gaps    *gaps
+	machine machine
 	load    *load
 	ops     *ops
 
 	passed, failed int
+	replaced       int                        // nodes so far
 	measured       map[string][]time.Duration // write gaps by kind of fault
 }
 
@@ -45,7 +48,7 @@ func (r *run) setUp() error {
 		return err
 	}
 	for i := range r.options.nodes {
-		n := &node{host: i + 1, id: fmt.Sprintf("n%d", i+1), dir: filepath.Join(r.dir, fmt.Sprintf("n%d", i+1)), history: r.history, wrong: r.ledger.Fail}
+		n := &node{host: i + 1, dir: filepath.Join(r.dir, fmt.Sprintf("n%d", i+1)), history: r.history, wrong: r.ledger.Fail}
 		if n.volume, err = newVolume(n.dir, r.volume); err != nil {
 			return err
 		}
@@ -56,15 +59,10 @@ func (r *run) setUp() error {
 		addr := func(port int) string { return fmt.Sprintf("%s:%d", r.net.Addr(n.host), port) }
 		n.polylog = harness.Polylog{
 			Bin: r.bin, Dir: n.dir, Data: data, KafkaAddr: addr(kafkaPort), HTTPAddr: addr(httpPort),
-			Args: []string{"--segment-size", r.segment},
-			In:   func(start func() error) error { return r.net.Do(n.host, start) },
+			Flush: r.flush,
+			In:    func(start func() error) error { return r.net.Do(n.host, start) },
 		}
-		if r.options.nodes > 1 {
-			n.polylog.Args = append(n.polylog.Args, "--node-id", n.id, "--node-listen", addr(nodePort))
-		}
-		if i > 0 {
-			n.polylog.Args = append(n.polylog.Args, "--join", fmt.Sprintf("%s:%d", r.net.Addr(1), nodePort))
-		}
+		r.identify(n, fmt.Sprintf("n%d", i+1), i > 0)
 		r.nodes = append(r.nodes, n)
 		n.up()
 	}
@@ -72,6 +70,31 @@ func (r *run) setUp() error {
 		return fmt.Errorf("the cluster does not come up: %w", err)
 	}
 	return r.createTopic()
+}
+
+// identify gives a node its id; one that joins looks for the cluster at the other nodes.
+func (r *run) identify(n *node, id string, joins bool) {
+	n.id = id
+	n.polylog.Args = []string{"--segment-size", r.segment, "--scrub-interval", "10s", "--scrub-rate", "64MiB"}
+	if r.options.nodes > 1 {
+		n.polylog.Args = append(n.polylog.Args, "--node-id", id, "--node-listen", r.nodeAddr(n.host))
+	}
+	if joins {
+		n.polylog.Args = append(n.polylog.Args, "--join", r.others(n))
+	}
+}
+
+func (r *run) nodeAddr(host int) string { return fmt.Sprintf("%s:%d", r.net.Addr(host), nodePort) }
+
+// others are the node-to-node addresses of all nodes but one, as flags want them.
+func (r *run) others(n *node) string {
+	var addrs []string
+	for host := 1; host <= r.options.nodes; host++ {
+		if host != n.host {
+			addrs = append(addrs, r.nodeAddr(host))
+		}
+	}
+	return strings.Join(addrs, ",")
 }
 
 func (r *run) tearDown() (err error) {
@@ -204,6 +227,7 @@ func (r *run) inject(num int, f fault) {
 	}
 	before, _ := r.ledger.Wrong()
 	r.gaps.begin()
+	r.slowest()
 	begin := r.history.now()
 	r.history.event("fault", "num", num, "kind", f.Kind, "node", n.id, "leader", f.Leader, "hold", f.Hold.Round(time.Millisecond).String())
 	if k.excused {
@@ -228,8 +252,21 @@ func (r *run) inject(num int, f fault) {
 	if len(r.nodes) >= 3 && k.limit > 0 && gap > k.limit {
 		r.ledger.Fail("fault %d, %v: nothing was written for %v", num, f, gap.Round(time.Millisecond))
 	}
-	r.verdict(before, "%4d  %7v  %-9s %-3s %-8s held %5.1fs  write gap %5.2fs  well after %5.2fs  %9d acknowledged",
-		num, begin.Round(time.Second), f.Kind, n.id, role(f), f.Hold.Seconds(), gap.Seconds(), well.Seconds(), r.load.acked.Load())
+	slow := ""
+	if s := r.slowest(); s > time.Second {
+		slow = fmt.Sprintf(", the machine stood still for %.1fs", s.Seconds())
+	}
+	r.verdict(before, "%4d  %7v  %-9s %-3s %-8s held %5.1fs  write gap %5.2fs  well after %5.2fs  %9d acknowledged%s",
+		num, begin.Round(time.Second), f.Kind, n.id, role(f), f.Hold.Seconds(), gap.Seconds(), well.Seconds(), r.load.acked.Load(), slow)
+}
+
+// slowest is for how long the machine has kept us or a disk from working, since the last call.
+func (r *run) slowest() time.Duration {
+	slow := r.machine.stalled()
+	for _, n := range r.nodes {
+		slow = max(slow, n.disk.Slowest())
+	}
+	return slow
 }
 
 func role(f fault) string {

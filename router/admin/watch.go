@@ -49,8 +49,6 @@ func (s *Server) Check(ctx context.Context) error {
 		}
 		asked++
 		go func() {
-			self := self
-			self.Clock = time.Now()
 			var a Admission
 			answers <- s.askMember(ctx, m.ID, &request{Op: opAdmit, Candidate: fromCandidate(&self)}, &a)
 		}()

@@ -37,6 +37,7 @@ type Disk struct {
 	serial int
 	rng    *rand.Rand // decides what a failed fsync loses
 	syncs  int64
+	slow   time.Duration
 }
 
 // Mount shows the folder below/files at dir. What a power cut needs is kept in below/undo.
@@ -71,14 +72,7 @@ func (d *Disk) Unmount() error {
 	err := d.server.Unmount()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, u := range d.files {
-		err = errors.Join(err, u.file.Close())
-	}
-	for _, c := range d.names {
-		err = errors.Join(err, c.settle(), c.close())
-	}
-	d.files, d.names = nil, nil
-	return err
+	return errors.Join(err, d.forget())
 }
 
 // Set changes how the disk behaves. What hung goes on.
@@ -95,6 +89,16 @@ func (d *Disk) Syncs() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.syncs
+}
+
+// Slowest is the longest time that a write has taken below since the last call: what the machine's
+// own disk, or a lack of processors, adds to the faults.
+func (d *Disk) Slowest() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.slow
+	d.slow = 0
+	return t
 }
 
 // Path is where a file lies below, to look at or to damage behind the file system's back.
@@ -118,6 +122,32 @@ func (d *Disk) wait(delay func(Faults) time.Duration) Faults {
 		}
 	}
 	return f
+}
+
+// Wipe puts a new, empty disk in the place of this one; the process must be dead.
+func (d *Disk) Wipe() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.forget()
+	all, e := os.ReadDir(d.root)
+	err = errors.Join(err, e)
+	for _, f := range all {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(d.root, f.Name())))
+	}
+	return err
+}
+
+// forget lets go of all that a power cut would need.
+func (d *Disk) forget() (err error) {
+	for _, u := range d.files {
+		err = errors.Join(err, u.file.Close())
+	}
+	for _, c := range d.names {
+		err = errors.Join(err, c.settle(), c.close())
+	}
+	clear(d.files)
+	d.names = nil
+	return err
 }
 
 // Crash is a power cut: what was not flushed is lost. Nothing may use the disk meanwhile, so the

@@ -258,3 +258,19 @@ func TestDamageBelowIsSeen(t *testing.T) {
 	f.holds("a", "aXc")
 	f.ok(file.Close())
 }
+
+func TestWipe(t *testing.T) {
+	f := mount(t)
+	f.ok(os.Mkdir(filepath.Join(f.dir, "sub"), 0o755))
+	file := f.open("sub/a")
+	f.write(file, "abc", 0)
+	f.ok(file.Close())
+	f.ok(f.Wipe())
+	f.crash(false)
+	left, err := os.ReadDir(f.dir)
+	f.ok(err)
+	if len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+	f.holds("sub/a", "-")
+}

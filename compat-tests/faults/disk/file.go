@@ -67,8 +67,10 @@ func (f *file) Read(ctx context.Context, buf []byte, off int64) (fuse.ReadResult
 
 func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
 	f.disk.wait(func(f Faults) time.Duration { return f.WriteDelay })
+	begin := time.Now()
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
+	defer func() { f.disk.slow = max(f.disk.slow, time.Since(begin)) }()
 	if err := f.disk.replaced(f.ino, f.self(), off, int64(len(data))); err != nil {
 		return 0, errnoOf(err)
 	}
