@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash crash-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash crash-short cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka crash-short ## everything that proves a change: unit tests, then real Kafka clients
+test: unit compat-kafka crash-short cluster-short ## everything that proves a change: unit tests, then real Kafka clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
@@ -62,6 +62,12 @@ crash: build ## kill -9 under load, again and again, and look for what was lost
 
 crash-short: build # five kills, for make test
 	KILLS=5 compat-tests/crash/run.sh
+
+cluster: build ## three processes: join, upgrade, kill, remove, replace, wipe, under load
+	compat-tests/cluster/run.sh
+
+cluster-short: build # without the kills and replacements, for make test
+	SHORT=1 compat-tests/cluster/run.sh
 
 faults-short: build ## three nodes under 40 faults in 8 minutes, and what was promised; see docs/faults.md
 	compat-tests/faults/run.sh

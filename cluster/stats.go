@@ -1,6 +1,10 @@
 package cluster
 
-import "polylog/core"
+import (
+	"github.com/hashicorp/raft"
+
+	"polylog/core"
+)
 
 // Stats are a node's figures of the moment. Counters start at 0 when it is opened.
 type Stats struct {
@@ -8,6 +12,8 @@ type Stats struct {
 	Leader        bool // this node leads and is ready
 	LeaderChanges int64
 	Members       int
+	Voters        int
+	Voter         bool // this node has a vote
 
 	First, Last core.LogIndex // of the log; 0 when it is empty
 	LogBytes    int64         // of all entries that the log's files hold
@@ -48,6 +54,12 @@ func (n *Node) Stats() Stats {
 		Checkpoints: n.checkpoints.Load(),
 		FilesServed: n.filesSent.Load(), FilesFetched: n.catchUp.received.Load(), CatchingUp: n.catchUp.active.Load(),
 		ScrubRounds: n.scrubs.Load(), Scrubbed: n.scrubbed.Load(), Damages: n.damages.Load(), Repaired: n.repaired.Load(),
+	}
+	for _, m := range n.servers() {
+		if m.Suffrage == raft.Voter {
+			s.Voters++
+			s.Voter = s.Voter || string(m.ID) == n.o.NodeID
+		}
 	}
 	for _, f := range n.log.Segments() {
 		s.LogBytes += f.Bytes

@@ -34,10 +34,27 @@ func (r *Router) Admit(ctx context.Context, c *Candidate) error {
 	if !r.log.IsLeader() {
 		return core.E(core.NotLeader, "this node is not the leader")
 	}
-	if err := r.log.ReadIndex(ctx); err != nil {
+	if err := r.confirmLeading(ctx); err != nil {
 		return err
 	}
 	return r.judge(c)
+}
+
+// ErrNoLeader is for whoever asks for what only a leader can do.
+var ErrNoLeader = core.E(core.Unavailable, "the cluster has no leader: most of its voters must run and reach each other")
+
+// confirmTimeout bounds how long a leader that has lost its voters may believe in itself.
+const confirmTimeout = 2 * time.Second
+
+// confirmLeading is nil when a majority still follows the leader.
+func (r *Router) confirmLeading(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	err := r.log.ReadIndex(ctx)
+	if k := core.KindOf(err); k == core.Unavailable || k == core.NotLeader {
+		return ErrNoLeader
+	}
+	return err
 }
 
 func (r *Router) judge(c *Candidate) error {
@@ -129,7 +146,7 @@ func (r *Router) AddMember(ctx context.Context, c *Candidate) error {
 func (r *Router) RemoveMember(ctx context.Context, id string) error {
 	r.membership.Lock()
 	defer r.membership.Unlock()
-	if err := r.log.ReadIndex(ctx); err != nil {
+	if err := r.confirmLeading(ctx); err != nil {
 		return err
 	}
 	m, ok := r.memberByID(id)

@@ -56,6 +56,7 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		m.produced, m.producedBytes, m.consumed, m.consumedBytes, m.publishErrors, m.readErrors,
 		m.publishSeconds, m.readSeconds, m.retained, m.deliveries, m.redelivered, m.settled, m.deadLetters,
 		gauge("queue_consumers", "Consumers of queues whose dispatcher this node is, as the leader.", func() float64 { return float64(r.hub.consumerCount()) }),
+		gauge("feature_level", "Feature level: what every member of the cluster understands.", func() float64 { return float64(r.state.Level()) }),
 		gauge("topics", "Topics.", func() float64 { n, _ := r.state.TopicCount(); return float64(n) }),
 		gauge("partitions", "Partitions of all topics.", func() float64 { _, n := r.state.TopicCount(); return float64(n) }),
 		gauge("groups", "Groups that have committed offsets.", r.countGroups),

@@ -48,7 +48,7 @@ func (s *served) voters(t *testing.T, ids ...string) {
 			return false
 		}
 		for i, m := range last.Members {
-			if m.ID != ids[i] || !m.Voter {
+			if m.ID != ids[i] || !m.Voter || m.Endpoints["kafka"] == "" {
 				return false
 			}
 		}
@@ -94,9 +94,12 @@ func TestClusterLife(t *testing.T) {
 	if i := n3.clusterInfo(t); i.Level != 2 || i.Node != "n3" || i.Leader != "n1" {
 		t.Errorf("%+v", i)
 	}
-	if out := must(t, "", "cluster", "health", "--node", n2.node); !strings.Contains(out, "\nhealthy\n") {
-		t.Errorf("health:\n%s", out)
-	}
+	var health string
+	eventually(t, func() bool {
+		var code int
+		code, health, _ = call(t, "", "cluster", "health", "--node", n2.node)
+		return code == exitOK && strings.Contains(health, "\nhealthy\n")
+	}, func() string { return health })
 	if out := must(t, "", "cluster", "info", "--node", n2.node); !strings.Contains(out, "n3    voter   "+n3.node) {
 		t.Errorf("info:\n%s", out)
 	}

@@ -49,16 +49,20 @@ func raftFigure(kind prometheus.ValueType, name, help string, value func(*cluste
 	return figure{prometheus.NewDesc("polylog_"+name, help, nil, nil), kind, value}
 }
 
+func flag(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 var figures = []figure{
 	raftFigure(prometheus.GaugeValue, "raft_term", "Current term, which is Kafka's leader epoch.", func(s *cluster.Stats) float64 { return float64(s.Term) }),
-	raftFigure(prometheus.GaugeValue, "raft_leader", "1 while this node leads and is ready.", func(s *cluster.Stats) float64 {
-		if s.Leader {
-			return 1
-		}
-		return 0
-	}),
+	raftFigure(prometheus.GaugeValue, "raft_leader", "1 while this node leads and is ready.", func(s *cluster.Stats) float64 { return flag(s.Leader) }),
 	raftFigure(prometheus.CounterValue, "raft_leader_changes_total", "Changes of the leader that this node saw.", func(s *cluster.Stats) float64 { return float64(s.LeaderChanges) }),
 	raftFigure(prometheus.GaugeValue, "raft_members", "Nodes of the cluster.", func(s *cluster.Stats) float64 { return float64(s.Members) }),
+	raftFigure(prometheus.GaugeValue, "raft_voters", "Nodes of the cluster that have a vote.", func(s *cluster.Stats) float64 { return float64(s.Voters) }),
+	raftFigure(prometheus.GaugeValue, "raft_voter", "1 while this node has a vote: 0 before it has caught up, and when it was removed.", func(s *cluster.Stats) float64 { return flag(s.Voter) }),
 	raftFigure(prometheus.GaugeValue, "raft_committed_index", "Index of the last committed entry.", func(s *cluster.Stats) float64 { return float64(s.Committed) }),
 	raftFigure(prometheus.GaugeValue, "raft_applied_index", "Index of the last applied entry.", func(s *cluster.Stats) float64 { return float64(s.Applied) }),
 	raftFigure(prometheus.GaugeValue, "raft_snapshot_index", "Index of raft's last snapshot.", func(s *cluster.Stats) float64 { return float64(s.Snapshot) }),

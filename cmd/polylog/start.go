@@ -12,6 +12,7 @@ import (
 	"polylog/cluster"
 	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
+	"polylog/core"
 	"polylog/core/commitlog"
 	"polylog/index"
 	httpd "polylog/protocols/http"
@@ -134,7 +135,32 @@ func (b *broker) openNode(ctx context.Context) error {
 	return b.metrics.Register(nodeCollector{node})
 }
 
-func (b *broker) awaitLeader(ctx context.Context) error { return b.node.Load().Ready(ctx) }
+// awaitLeader waits until this node leads or follows, and has applied everything that was
+// acknowledged before it did: what its clients see then is never older.
+func (b *broker) awaitLeader(ctx context.Context) error {
+	n := b.node.Load()
+	if err := n.Ready(ctx); err != nil {
+		return err
+	}
+	b.enter("catching up with the cluster")
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		err := n.ReadIndex(ctx)
+		if k := core.KindOf(err); ctx.Err() != nil || k != core.Unavailable && k != core.NotLeader {
+			return err
+		}
+		pause.Reset(catchUpPause)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-pause.C:
+		}
+	}
+}
+
+// catchUpPause is between tries to learn from a leader how far it is.
+const catchUpPause = 100 * time.Millisecond
 
 func (b *broker) openRouter(context.Context) error {
 	r, err := router.New(router.Options{

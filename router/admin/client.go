@@ -100,8 +100,8 @@ func (c *Client) until(ctx context.Context, op string, n *router.Candidate, retr
 			return a, nil
 		case isFinal(e):
 			return a, core.E(core.KindOf(e), "cannot join the cluster at %s: %v", c.where(), e)
-		case ctx.Err() == nil || err == nil:
-			err = e
+		case err == nil || !outOfTime(ctx):
+			err = e // not what the end of ctx made of it
 		}
 		if retry != nil && ctx.Err() == nil {
 			retry(e)
@@ -116,6 +116,13 @@ func (c *Client) until(ctx context.Context, op string, n *router.Candidate, retr
 		case <-pause.C:
 		}
 	}
+}
+
+// outOfTime reports whether ctx has ended or is just about to: an error of a call may be the
+// first to tell.
+func outOfTime(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (c *Client) where() string { return strings.Join(c.Addrs, ",") }

@@ -134,14 +134,11 @@ func (s *Server) lead(ctx context.Context, r *request) (any, error) {
 // maxHops bounds how often a request is passed on while leadership changes.
 const maxHops = 2
 
-// errNoLeader is for whoever asks for what only a leader can do.
-var errNoLeader = core.E(core.Unavailable, "the cluster has no leader: most of its voters must run and reach each other")
-
 // passOn has the leader answer.
 func (s *Server) passOn(ctx context.Context, r *request) (json.RawMessage, error) {
 	info := s.o.Router.Cluster()
 	if !info.HasLeader || info.Leader.ID == info.NodeID || r.Hops >= maxHops {
-		return nil, errNoLeader
+		return nil, router.ErrNoLeader
 	}
 	next := *r
 	next.Hops++
