@@ -333,10 +333,12 @@ func run(t *rapid.T, g *Group, m *model) {
 				if p.due > now || p.due == 0 {
 					continue
 				}
-				if p.state == later {
+				switch p.state {
+				case later:
 					p.give(p.attempts, 0)
-				} else if p.state == out {
+				case out:
 					t.Fatalf("the lease of offset %d ended, and nobody was told", o)
+				default:
 				}
 			}
 		case 12:
