@@ -18,6 +18,7 @@ import (
 // applied is told by the apply goroutine how many bytes of entries it has applied.
 func (n *Node) applied(bytes int) {
 	n.awaited.release(n.machine)
+	signal(n.transport.nudger.due)
 	since := n.sinceCheckpoint.Add(int64(bytes))
 	if since >= n.o.CheckpointLogBytes || n.machine.OverlayBytes() >= n.o.CheckpointBytes {
 		signal(n.checkpointDue)

@@ -507,3 +507,17 @@ func TestStreamsBetweenNodes(t *testing.T) {
 	_, err := nw.nodes[0].n.OpenStream(t.Context(), "9", "who")
 	wantKind(t, err, core.NotFound)
 }
+
+// Followers apply what is committed without waiting for raft's next call.
+func TestNudge(t *testing.T) {
+	nw := networkOf(t, 3, func(h *harness) {
+		h.options.ElectionTimeout, h.options.commitTimeout = time.Minute, time.Hour
+	})
+	nw.form()
+	for i := range 10 {
+		propose(t, nw.nodes[i%3].n, fmt.Sprint(i))
+		for _, nd := range nw.nodes {
+			waitFor(t, func() bool { return len(nd.h.machine.bodies()) == i+1 })
+		}
+	}
+}

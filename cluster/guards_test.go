@@ -26,14 +26,16 @@ import (
 type scripted struct {
 	tb testing.TB
 	tr transport
-	to raft.ServerAddress
+
+	network *peer.Network
+	to      raft.ServerAddress
 }
 
 func newScripted(tb testing.TB, id string) *scripted {
 	tb.Helper()
 	l := listen(tb)
 	network := peer.New(peer.Options{ClusterID: testCluster, NodeID: id, Listener: l})
-	p := &scripted{tb: tb, tr: newTransport(network, id, l.Addr().String(), time.Hour, hclog.NewNullLogger())}
+	p := &scripted{tb: tb, network: network, tr: newTransport(network, id, l.Addr().String(), time.Hour, hclog.NewNullLogger())}
 	tb.Cleanup(func() { _, _ = p.tr.Close(), network.Close() })
 	return p
 }

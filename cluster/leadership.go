@@ -52,6 +52,16 @@ func (l *leadership) state() (ready bool, changed <-chan struct{}) {
 	return l.ready, l.changed
 }
 
+// readyTerm is the term that this node leads in and is ready; 0 when it does not.
+func (l *leadership) readyTerm() core.Term {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ready {
+		return 0
+	}
+	return l.term
+}
+
 // refusal is why this node cannot take a command for the leader, or nil.
 func (l *leadership) refusal(n *Node) error {
 	if n.raft.State() != raft.Leader {

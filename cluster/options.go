@@ -85,6 +85,8 @@ type Options struct {
 	RepairTimeout time.Duration
 	// StallLimit is how long a disk write may take before the process ends (10 s).
 	StallLimit time.Duration
+
+	commitTimeout time.Duration // raft's; tests set it
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -122,6 +124,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.ElectionTimeout, 2*time.Second)
 	setDefault(&o.RepairTimeout, time.Minute)
 	setDefault(&o.StallLimit, 10*time.Second)
+	setDefault(&o.commitTimeout, 50*time.Millisecond)
 	if o.MaxInFlight >= maxAppendEntries {
 		return o, core.E(core.Invalid, "cluster: %d entries in flight, want less than %d", o.MaxInFlight, maxAppendEntries)
 	}
@@ -150,7 +153,7 @@ func raftConfig(o *Options, id string, notify chan<- bool) *raft.Config {
 		HeartbeatTimeout:         o.ElectionTimeout,
 		ElectionTimeout:          o.ElectionTimeout,
 		LeaderLeaseTimeout:       o.lease(),
-		CommitTimeout:            50 * time.Millisecond,
+		CommitTimeout:            o.commitTimeout,
 		MaxAppendEntries:         maxAppendEntries,
 		BatchApplyCh:             true, // entries that wait for the disk share its next sync
 		ShutdownOnRemove:         false,

@@ -24,6 +24,7 @@ import (
 // for those of the one it meant.
 type transport struct {
 	*raft.NetworkTransport
+	nudger    *nudger
 	lease     time.Duration // the leader's
 	electable func() error  // why this node must not ask for votes, or nil
 }
@@ -64,6 +65,9 @@ func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args
 	err := t.NetworkTransport.AppendEntries(id, qualified(id, addr), args, resp)
 	if took := time.Since(sent); err == nil && took > t.lease {
 		return core.E(core.Unavailable, "answer after %v, the lease is %v", took, t.lease)
+	}
+	if err == nil && resp.Success {
+		t.nudger.tell(id, args.LeaderCommitIndex)
 	}
 	return err
 }
@@ -115,9 +119,9 @@ const rpcTimeout = 10 * time.Second
 // newTransport has raft speak through network. own is this node's id, addr what other
 // nodes dial.
 func newTransport(network *peer.Network, own, addr string, lease time.Duration, logger hclog.Logger) transport {
-	return transport{lease: lease, electable: func() error { return nil }, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return transport{nudger: newNudger(), lease: lease, electable: func() error { return nil }, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          &streamLayer{Listener: network.Raft(), network: network, own: own, addr: address(addr)},
-		MaxPool:         2,
+		MaxPool:         3, // heartbeats, entries, nudges
 		MaxRPCsInFlight: 1, // guard 5: no pipelining
 		Timeout:         rpcTimeout,
 		Logger:          logger,
