@@ -26,14 +26,26 @@
 //  6. Leadership is transferred only while shutting down (close.go): a transfer that
 //     fails can leave a leader that refuses every proposal.
 //  7. After a snapshot was installed over a longer log the process restarts
-//     (logstore.go): raft keeps the old last index in memory and refuses what follows.
+//     (checkpoint.go, catchup.go): raft keeps the old last index in memory and refuses
+//     what follows.
+//
+// # Files
+//
+// What raft cannot give a node travels as files: a whole state to one that is outside
+// the log's retention (files.go serves, fetch.go receives, catchup.go decides,
+// takeover.go swaps), single segments to one whose disk has damaged them (scrub.go finds,
+// repair.go fetches), and backups (backup.go).
 //
 // # Goroutines and locks
 //
 // Raft has three goroutines of its own that call us: main (LogStore, StableStore),
 // FSM (fsm.go) and snapshots (snapshot.go). Ours: the batcher and the completer
 // (propose.go), the watcher of leadership (leadership.go), the reader (read.go), the
-// checkpointer (checkpoint.go) and the stall watch (failure.go). The locks are
-// proposer.mu and leadership.mu; neither is held while taking the other or while
-// calling raft or the state machine.
+// checkpointer (checkpoint.go), the one that catches up (catchup.go), the scrubber
+// (scrub.go) and the stall watch (failure.go). The locks are proposer.mu and
+// leadership.mu; neither is held while taking the other or while calling raft or the
+// state machine. exports.making is held while a state is made ready for other nodes, and
+// takes checkpointing (which asks raft for a checkpoint) and exports.mu (held while the
+// log is trimmed). logStore.writing orders raft's writes and the moment from which there
+// must be none.
 package cluster

@@ -35,7 +35,8 @@ type fetcher struct {
 // terms are those of the entry before a segment and of its last one.
 type terms struct{ before, last core.Term }
 
-// manifest asks for the other node's manifest. It is nil where the other node's log goes
+// manifest asks for the other node's manifest, which must be of that cluster, if one is
+// given. It is nil where the other node's log goes
 // on from record, a snapshot's; see resume.
 func (f *fetcher) manifest(cluster string, record []byte) (*manifest, error) {
 	if err := f.stream.Send(append([]byte{askManifest}, record...)); err != nil {
@@ -62,7 +63,7 @@ func (f *fetcher) manifest(cluster string, record []byte) (*manifest, error) {
 		return nil, err
 	}
 	m, err := decodeManifest(encoded)
-	if err == nil && m.cluster != cluster {
+	if err == nil && cluster != "" && m.cluster != cluster {
 		err = core.E(core.Conflict, "files: a manifest of cluster %s, this node belongs to %s", m.cluster, cluster)
 	}
 	return m, err

@@ -159,7 +159,14 @@ func (n *Node) dropExports(all bool) {
 }
 
 // serveFiles serves one stream of the service.
-func (n *Node) serveFiles(_ string, s core.Stream) error {
+func (n *Node) serveFiles(_ string, s core.Stream) error { return n.giveFiles(s, n.resume) }
+
+// serveBackup serves one stream of the service to who is no node.
+func (n *Node) serveBackup(_ string, s core.Stream) error {
+	return n.giveFiles(s, func([]byte) bool { return false })
+}
+
+func (n *Node) giveFiles(s core.Stream, resume func(record []byte) bool) error {
 	var e *export
 	defer func() {
 		if e != nil {
@@ -179,7 +186,7 @@ func (n *Node) serveFiles(_ string, s core.Stream) error {
 		switch ask := r.Byte(); ask {
 		case askManifest:
 			record := r.Rest()
-			if len(record) > 0 && n.resume(record) {
+			if len(record) > 0 && resume(record) {
 				err = s.Send([]byte{sayResume})
 				break
 			}

@@ -217,6 +217,7 @@ func (n *Node) start() error {
 	n.loops.Go(n.catchUpLoop)
 	n.loops.Go(n.scrubLoop)
 	n.Handle(filesService, n.serveFiles)
+	n.HandleAny(BackupService, n.serveBackup)
 	n.loops.Go(func() { n.watch.run(n.o.StallLimit, n.failure.fail, n.stop) })
 	n.loops.Go(n.proposer.batchLoop)
 	n.loops.Go(n.proposer.completeLoop)
@@ -263,17 +264,23 @@ func (n *Node) bootstrap() error {
 
 // seedTime makes the time of new entries go on from the log's last commands.
 func (n *Node) seedTime() error {
-	for i := n.log.Last(); i > 0 && i >= n.log.First(); i-- {
-		e, err := n.log.Entry(i)
+	at, err := lastTime(n.log)
+	n.fsm.time.Store(max(n.fsm.time.Load(), at))
+	return err
+}
+
+// lastTime is the time of the last commands in the log, 0 when there are none.
+func lastTime(log *commitlog.Log) (int64, error) {
+	for i := log.Last(); i > 0 && i >= log.First(); i-- {
+		e, err := log.Entry(i)
 		if err != nil {
-			return fmt.Errorf("read the log's last entries: %w", err)
+			return 0, fmt.Errorf("read the log's last entries: %w", err)
 		}
 		if raft.LogType(e.Type) == raft.LogCommand {
-			n.fsm.time.Store(max(n.fsm.time.Load(), core.Entry{Data: e.Data}.Time()))
-			return nil
+			return core.Entry{Data: e.Data}.Time(), nil
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // ReadAt reads a part of an entry's data, as commitlog.Log.ReadAt.

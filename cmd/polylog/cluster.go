@@ -36,7 +36,7 @@ type nodeFlags struct {
 func newCluster(p *process) *cobra.Command {
 	n := &nodeFlags{process: p}
 	cmd := &cobra.Command{
-		Use: "cluster", Short: "Show a cluster and its health, remove and stop nodes",
+		Use: "cluster", Short: "Show a cluster and its health, remove and stop nodes, back up and restore",
 		Long: "cluster speaks to any node of a cluster by its node-to-node listener (node-listen). A node joins\n" +
 			"by itself: polylog serve --node-id ID --node-listen ADDR --join ADDR.",
 		Args: cobra.NoArgs, RunE: verbMissing,
@@ -47,7 +47,7 @@ func newCluster(p *process) *cobra.Command {
 	f.StringVar(&n.tls.Key, "tls-key", "", "PEM file with its key")
 	f.StringVar(&n.tls.CA, "tls-ca", "", "PEM file with the authorities that sign the nodes' certificates")
 	f.DurationVar(&n.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
-	cmd.AddCommand(clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n))
+	cmd.AddCommand(clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n), clusterBackup(n), clusterRestore(p))
 	return cmd
 }
 

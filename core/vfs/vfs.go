@@ -57,6 +57,9 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
+// CopyFile makes newname a copy of oldname, and syncs it.
+func CopyFile(fs FS, oldname, newname string) error { return vfs.Copy(fs, oldname, newname) }
+
 // WriteFile replaces name by data so that after a crash it holds either its old or
 // its new content, whole: write aside, sync, rename, sync the directory.
 func WriteFile(fs FS, name string, data []byte) error {
