@@ -6,11 +6,27 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // isolated says that this process has namespaces of its own.
 const isolated = "FAULTS_ISOLATED"
+
+// keepFiles keeps the files that are open from the processes that will be started: neither a lock that
+// whoever started us holds, nor a file system's connection to the kernel may live on in them. A node
+// that waits for a disk whose server is dead would wait for ever if it held that connection itself.
+func keepFiles() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	for _, f := range open {
+		if fd, e := strconv.Atoi(f.Name()); e == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return err
+}
 
 // isolate runs this program again, with a network and mounts of its own: what it sets up meets
 // nothing of the machine's, and is gone when it ends, however it ends. It returns the exit code.

@@ -46,6 +46,10 @@ func main() {
 	flag.Int64Var(&o.volume, "volume", 16<<30, "size of each node's file system in bytes")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the schedule and the load")
 	flag.Parse()
+	if err := keepFiles(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(2)
+	}
 	if os.Getenv(isolated) == "" {
 		code, err := isolate()
 		if err != nil {

@@ -64,6 +64,11 @@ func (r *run) setUp() error {
 		}
 		r.identify(n, fmt.Sprintf("n%d", i+1), i > 0)
 		r.nodes = append(r.nodes, n)
+	}
+	if err := keepFiles(); err != nil { // the disks'
+		return err
+	}
+	for _, n := range r.nodes {
 		n.up()
 	}
 	if err := r.converged(60*time.Second, false); err != nil {
