@@ -133,3 +133,85 @@ func BenchmarkAsync(b *testing.B) {
 		}
 	}
 }
+
+// benchCluster is three nodes on real disks and TCP, without state.
+func benchCluster(b *testing.B, flush commitlog.FlushPolicy) (leader, follower *Node) {
+	b.Helper()
+	var nodes []*Node
+	for i := range 3 {
+		n, err := Open(b.Context(), Options{
+			Dir: b.TempDir(), Machine: &fastMachine{}, NodeID: fmt.Sprint(i + 1), ClusterID: testCluster, Join: i > 0,
+			Listener: listen(b), ElectionTimeout: time.Minute, CommitLog: commitlog.Options{Flush: flush},
+		})
+		must(b, err)
+		b.Cleanup(func() { _ = n.Close() })
+		nodes = append(nodes, n)
+	}
+	ready(b, nodes[0])
+	for _, n := range nodes[1:] {
+		must(b, nodes[0].AddNonvoter(b.Context(), n.ID(), n.advertised()))
+		must(b, nodes[0].AddVoter(b.Context(), n.ID(), n.advertised()))
+		waitFor(b, func() bool { _, known := n.Leader(); return known })
+	}
+	return nodes[0], nodes[1]
+}
+
+// BenchmarkForward compares commands that come to the leader of three nodes with those
+// that come to a follower, which forwards them.
+func BenchmarkForward(b *testing.B) {
+	for _, flush := range []commitlog.FlushPolicy{commitlog.FlushSync, commitlog.FlushOS} {
+		for _, size := range []int{100, 1 << 10} {
+			for _, at := range []string{"leader", "follower"} {
+				b.Run(fmt.Sprintf("%s/%d/%s", flush, size, at), func(b *testing.B) {
+					n, follower := benchCluster(b, flush)
+					if at == "follower" {
+						n = follower
+					}
+					c := core.Command{Code: 1, Payload: make([]byte, size)}
+					room := make(chan struct{}, 16384)
+					b.SetBytes(int64(size))
+					b.ReportAllocs()
+					b.ResetTimer()
+					for range b.N {
+						room <- struct{}{}
+						n.ProposeAsync(c, func(_ core.Result, err error) {
+							if err != nil {
+								b.Error(err)
+							}
+							<-room
+						})
+					}
+					for range cap(room) { // until all are done
+						room <- struct{}{}
+					}
+					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commands/s")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkForwardOne is the latency of commands, and of reads, that come one after the
+// other to the leader or to a follower.
+func BenchmarkForwardOne(b *testing.B) {
+	for _, at := range []string{"leader", "follower"} {
+		for _, what := range []string{"propose", "read"} {
+			b.Run(at+"/"+what, func(b *testing.B) {
+				n, follower := benchCluster(b, commitlog.FlushOS)
+				if at == "follower" {
+					n = follower
+				}
+				c := core.Command{Code: 1, Payload: make([]byte, 100)}
+				quantiles(b, func() {
+					var err error
+					if what == "read" {
+						err = n.ReadIndex(b.Context())
+					} else {
+						_, err = n.Propose(b.Context(), c)
+					}
+					must(b, err)
+				})
+			})
+		}
+	}
+}

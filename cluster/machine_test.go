@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,7 +191,7 @@ func (m *testMachine) SaveTo(dir string) (core.LogIndex, error) {
 
 // fastMachine has no state but its index; for benchmarks.
 type fastMachine struct {
-	applied core.LogIndex
+	applied atomic.Uint64
 }
 
 func (m *fastMachine) Apply(entries []core.Entry) [][]core.Result {
@@ -200,18 +201,18 @@ func (m *fastMachine) Apply(entries []core.Entry) [][]core.Result {
 		_ = e.Commands(func(core.Code, []byte, uint32) { n++ })
 		out[i] = make([]core.Result, n)
 	}
-	m.applied = entries[len(entries)-1].Index
+	m.applied.Store(uint64(entries[len(entries)-1].Index))
 	return out
 }
-func (m *fastMachine) Configure(i core.LogIndex, _ []byte) { m.applied = i }
-func (m *fastMachine) Applied() core.LogIndex              { return m.applied }
+func (m *fastMachine) Configure(i core.LogIndex, _ []byte) { m.applied.Store(uint64(i)) }
+func (m *fastMachine) Applied() core.LogIndex              { return core.LogIndex(m.applied.Load()) }
 func (m *fastMachine) Durable() core.LogIndex              { return 0 }
 func (m *fastMachine) FirstLive() core.LogIndex            { return 1 }
 func (m *fastMachine) OverlayBytes() int64                 { return 0 }
 func (m *fastMachine) SaveTo(string) (core.LogIndex, error) {
 	return 0, core.E(core.Unsupported, "no state to copy")
 }
-func (m *fastMachine) Freeze() (core.Checkpoint, error) { return fastCheckpoint(m.applied), nil }
+func (m *fastMachine) Freeze() (core.Checkpoint, error) { return fastCheckpoint(m.applied.Load()), nil }
 
 type fastCheckpoint core.LogIndex
 
