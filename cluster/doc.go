@@ -21,13 +21,25 @@
 //     machine's durable index and raft's snapshot are replayed by us (replay.go).
 //  4. A storage error, or a write that takes longer than the stall limit, ends the
 //     process (failure.go): such a leader would go on sending heartbeats for ever.
-//  5. One AppendEntries RPC in flight (transport.go): pipelining can wedge a follower
-//     for good after one refusal.
+//  5. One AppendEntries RPC of raft's in flight to each follower (transport.go): pipelining
+//     can wedge a follower for good after one refusal. Our own (nudge.go) carry no entries,
+//     and raft does not see their answers.
 //  6. Leadership is transferred only while shutting down (close.go): a transfer that
 //     fails can leave a leader that refuses every proposal.
 //  7. After a snapshot was installed over a longer log the process restarts
 //     (checkpoint.go, catchup.go): raft keeps the old last index in memory and refuses
 //     what follows.
+//
+// The transport does three things more that raft leaves open: calls are bounded in bytes,
+// claim no more to be committed than what they have compared, and answers that come after
+// the leader's lease do not count.
+//
+// # Any node
+//
+// A node that does not lead sends what is proposed to the leader (forward.go says what it
+// promises; forward_session.go is its side of a stream, forward_serve.go the leader's), and
+// asks it before it confirms a read (read_remote.go). The leader tells followers of commits
+// without waiting for raft's next call (nudge.go). Streams are cluster/peer's.
 //
 // # Files
 //
@@ -38,14 +50,15 @@
 //
 // # Goroutines and locks
 //
-// Raft has three goroutines of its own that call us: main (LogStore, StableStore),
-// FSM (fsm.go) and snapshots (snapshot.go). Ours: the batcher and the completer
-// (propose.go), the watcher of leadership (leadership.go), the reader (read.go), the
-// checkpointer (checkpoint.go), the one that catches up (catchup.go), the scrubber
-// (scrub.go) and the stall watch (failure.go). The locks are proposer.mu and
-// leadership.mu; neither is held while taking the other or while calling raft or the
-// state machine. exports.making is held while a state is made ready for other nodes, and
-// takes checkpointing (which asks raft for a checkpoint) and exports.mu (held while the
-// log is trimmed). logStore.writing orders raft's writes and the moment from which there
-// must be none.
+// Raft has three goroutines of its own that call us: main (LogStore, StableStore), FSM
+// (fsm.go) and snapshots (snapshot.go). Ours: the batcher and the completer (propose.go),
+// the forwarder (forward.go), the watcher of leadership (leadership.go), the readers
+// (read.go, read_remote.go), the nudger (nudge.go), the checkpointer (checkpoint.go), the
+// one that catches up (catchup.go), the scrubber (scrub.go) and the stall watch
+// (failure.go). The locks are proposer.mu, forwarder.mu, answers.mu, nudger.mu, awaited.mu
+// and leadership.mu; none is held while taking another or while calling raft or the state
+// machine. exports.making is held while a state is made ready for other nodes, and takes
+// checkpointing (which asks raft for a checkpoint) and exports.mu (held while the log is
+// trimmed). logStore.writing orders raft's writes and the moment from which there must be
+// none.
 package cluster

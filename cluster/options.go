@@ -141,7 +141,7 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 func (o *Options) lease() time.Duration { return o.ElectionTimeout / 2 }
 
 // maxAppendEntries bounds the entries of one RPC, of one StoreLogs and of one batch
-// for the state machine. At 512 KiB an entry that is 32 MiB.
+// for the state machine; maxAppendBytes bounds an RPC's bytes.
 const maxAppendEntries = 64
 
 // raftConfig is raft's configuration. Raft's own triggers of snapshots are out of

@@ -27,6 +27,7 @@ type Stats struct {
 	StoredEntries int64 // written to the log, raft's own included
 	StoredBytes   int64
 	Commands      int64 // proposed here
+	Forwarded     int64 // done by a leader elsewhere for this node
 	Groups        int64 // entries that they went into
 	Waiting       int   // commands not yet given to raft
 	WaitingBytes  int
@@ -66,6 +67,7 @@ func (n *Node) Stats() Stats {
 		s.LogFiles++
 	}
 	n.unsound.Range(func(any, any) bool { s.Unrepaired++; return true })
+	s.Forwarded = n.forwarder.done.Load()
 	p := &n.proposer
 	p.mu.Lock()
 	s.Commands, s.Groups, s.InFlight = p.commands, p.groups, p.inFlight

@@ -75,6 +75,7 @@ var figures = []figure{
 	raftFigure(prometheus.CounterValue, "log_bytes_written_total", "Bytes of the entries written to the log.", func(s *cluster.Stats) float64 { return float64(s.StoredBytes) }),
 	raftFigure(prometheus.CounterValue, "commands_proposed_total", "Commands proposed by this node.", func(s *cluster.Stats) float64 { return float64(s.Commands) }),
 	raftFigure(prometheus.CounterValue, "command_groups_total", "Entries that proposed commands were grouped into.", func(s *cluster.Stats) float64 { return float64(s.Groups) }),
+	raftFigure(prometheus.CounterValue, "commands_forwarded_total", "Commands of this node that the leader, another node, has answered.", func(s *cluster.Stats) float64 { return float64(s.Forwarded) }),
 	raftFigure(prometheus.GaugeValue, "commands_waiting", "Commands not yet given to raft.", func(s *cluster.Stats) float64 { return float64(s.Waiting) }),
 	raftFigure(prometheus.GaugeValue, "commands_waiting_bytes", "Bytes of the commands not yet given to raft.", func(s *cluster.Stats) float64 { return float64(s.WaitingBytes) }),
 	raftFigure(prometheus.GaugeValue, "command_groups_in_flight", "Groups of commands that raft is at work on.", func(s *cluster.Stats) float64 { return float64(s.InFlight) }),
