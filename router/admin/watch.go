@@ -12,7 +12,12 @@ import (
 // they are the majority. What they ask in return, its clock, its address, its version, is
 // looked at on each start for the same reason: it may have changed while it was down.
 
-const watchPause = 2 * time.Second
+const (
+	watchPause = 2 * time.Second
+	// checkTimeout leaves the leader the time to find out that nobody answers any more at
+	// the address that this node has left.
+	checkTimeout = 3 * probeTimeout
+)
 
 // watch is the goroutine that keeps asking.
 func (s *Server) watch() {
@@ -38,7 +43,7 @@ func (s *Server) watch() {
 // Check asks the other members whether this node may take part. It is nil where nobody
 // can tell now.
 func (s *Server) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	self := s.o.Self()
 	answers := make(chan error)
