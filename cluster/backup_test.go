@@ -40,6 +40,12 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	_, err = backUp(t, n, fs, "backup")
 	wantKind(t, err, core.Exists)
+	nw.propose("late")
+	late, err := backUp(t, n, fs, "later")
+	must(t, err)
+	if late.Last <= info.Last || late.Last != n.machine.Applied() {
+		t.Fatalf("a later backup ends with entry %d, applied is %d", late.Last, n.machine.Applied())
+	}
 	o := RestoreOptions{FS: fs, From: "backup", Dir: "restored", NodeID: "r1", First: func(dir string) ([]core.Command, error) {
 		if _, err := fs.Stat(dir + "/state.json"); err != nil {
 			return nil, err

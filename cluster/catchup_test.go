@@ -177,9 +177,9 @@ func TestExportsHoldTheLog(t *testing.T) {
 	for range 30 {
 		keep(t, n)
 	}
-	e, err := n.acquireExport(t.Context())
+	e, err := n.acquireExport(t.Context(), false)
 	must(t, err)
-	again, err := n.acquireExport(t.Context())
+	again, err := n.acquireExport(t.Context(), false)
 	must(t, err)
 	if again != e {
 		t.Fatal("a second copy of the index was made")

@@ -224,7 +224,7 @@ func TestFetchFromABadPeer(t *testing.T) {
 		var pieces [][]byte
 		return func(b []byte) []byte {
 			if b[0] == askManifest {
-				e, err := r.n.acquireExport(t.Context())
+				e, err := r.n.acquireExport(t.Context(), false)
 				must(t, err)
 				defer r.n.releaseExport(e)
 				m := *e.manifest

@@ -70,14 +70,18 @@ func (x *exports) init() { x.grace, x.fresh = time.Minute, 10*time.Minute }
 
 const exportsName = "exports"
 
-// acquire is an export for a session, an existing one if that is fresh.
-func (n *Node) acquireExport(ctx context.Context) (*export, error) {
+// acquireExport is an export for a session: an existing one if that is fresh, unless it
+// has to be of now.
+func (n *Node) acquireExport(ctx context.Context, now bool) (*export, error) {
 	x := &n.exports
 	x.making.Lock()
 	defer x.making.Unlock()
+	if now {
+		n.checkpointNow(ctx)
+	}
 	x.mu.Lock()
 	for _, e := range x.all {
-		if time.Since(e.made) < x.fresh {
+		if !now && time.Since(e.made) < x.fresh {
 			e.sessions++
 			x.mu.Unlock()
 			return e, nil
@@ -93,6 +97,20 @@ func (n *Node) acquireExport(ctx context.Context) (*export, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// currentTimeout bounds how long a backup waits to hear what is committed: one can be had
+// of a node without a leader, too.
+const currentTimeout = 5 * time.Second
+
+// checkpointNow makes a checkpoint of everything that was acknowledged before.
+func (n *Node) checkpointNow(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, currentTimeout)
+	defer cancel()
+	if err := n.ReadIndex(ctx); err != nil {
+		n.o.Logger.Warn("a backup is made of a node that may be behind", "err", err)
+	}
+	n.checkpoint()
 }
 
 func (n *Node) makeExport(ctx context.Context, e *export) error {
@@ -159,14 +177,14 @@ func (n *Node) dropExports(all bool) {
 }
 
 // serveFiles serves one stream of the service.
-func (n *Node) serveFiles(_ string, s core.Stream) error { return n.giveFiles(s, n.resume) }
+func (n *Node) serveFiles(_ string, s core.Stream) error { return n.giveFiles(s, n.resume, false) }
 
 // serveBackup serves one stream of the service to who is no node.
 func (n *Node) serveBackup(_ string, s core.Stream) error {
-	return n.giveFiles(s, func([]byte) bool { return false })
+	return n.giveFiles(s, func([]byte) bool { return false }, true)
 }
 
-func (n *Node) giveFiles(s core.Stream, resume func(record []byte) bool) error {
+func (n *Node) giveFiles(s core.Stream, resume func(record []byte) bool, now bool) error {
 	var e *export
 	defer func() {
 		if e != nil {
@@ -191,7 +209,7 @@ func (n *Node) giveFiles(s core.Stream, resume func(record []byte) bool) error {
 				break
 			}
 			if e == nil {
-				if e, err = n.acquireExport(s.Context()); err != nil {
+				if e, err = n.acquireExport(s.Context(), now); err != nil {
 					break
 				}
 			}

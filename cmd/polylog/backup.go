@@ -21,8 +21,8 @@ func clusterBackup(n *nodeFlags) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
 		Use: "backup --to DIR", Short: "Copy a running node's data to a directory", Args: cobra.NoArgs,
-		Long: "backup copies everything that the node at --node had at its last checkpoint, or one made for it, to a\n" +
-			"directory that does not exist yet. The node goes on meanwhile. Every byte is checked. Called again after\n" +
+		Long: "backup copies everything that was acknowledged before to a directory that does not exist yet. The node\n" +
+			"at --node, from which it comes, goes on meanwhile. Every byte is checked. Called again after\n" +
 			"it was interrupted, it goes on where it was.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
