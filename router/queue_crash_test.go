@@ -24,7 +24,8 @@ type realNode struct {
 	node  *cluster.Node
 }
 
-func openReal(t testing.TB, fs vfs.FS, dir string) *realNode {
+// openReal makes a checkpoint every so many bytes of log; 0: as a broker does.
+func openReal(t testing.TB, fs vfs.FS, dir string, checkpoints int64) *realNode {
 	t.Helper()
 	n := new(realNode)
 	var err error
@@ -38,7 +39,7 @@ func openReal(t testing.TB, fs vfs.FS, dir string) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.node, err = cluster.Open(timeout(t), cluster.Options{FS: fs, Home: n.home, Machine: st, CheckpointLogBytes: 64 << 10})
+	n.node, err = cluster.Open(timeout(t), cluster.Options{FS: fs, Home: n.home, Machine: st, CheckpointLogBytes: checkpoints})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestPowerFailsUnderConsumers(t *testing.T) {
 func powerFails(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	fs := vfs.NewMem()
-	n := openReal(t, fs, "data")
+	n := openReal(t, fs, "data", 64<<10)
 	q := declare(t, n.Router, "q", router.QueueConfig{})
 	h := newHistory()
 	enough := 200 + rnd.IntN(800)
@@ -169,7 +170,7 @@ func powerFails(t *testing.T, seed uint64) {
 	n.close(t)
 	clients.Wait()
 
-	n = openReal(t, left, "data")
+	n = openReal(t, left, "data", 64<<10)
 	defer n.close(t)
 	last := "the last one"
 	publish(t, n.Router, q, last)
@@ -217,12 +218,12 @@ func clone(m map[string]bool) map[string]bool {
 }
 
 // BenchmarkQueues publishes, consumes and acknowledges, on a real log on the disk. One
-// message is one iteration; 64 publishes are under way at a time, consumers have a prefetch
+// message is one iteration; 1,000 publishes are under way at a time, consumers have a prefetch
 // of 256, and acknowledgements are confirmed.
 func BenchmarkQueues(b *testing.B) {
 	for _, queues := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("queues=%d", queues), func(b *testing.B) {
-			n := openReal(b, vfs.Default, b.TempDir())
+			n := openReal(b, vfs.Default, b.TempDir(), 0)
 			defer n.close(b)
 			benchmarkQueues(b, n.Router, queues)
 		})
@@ -253,7 +254,7 @@ func benchmarkQueues(b *testing.B, r *router.Router, queues int) {
 		defer c.Close()
 	}
 	message := routertest.Batch(b, 1, string(make([]byte, 100)))
-	room := make(chan struct{}, 64)
+	room := make(chan struct{}, 1000)
 	var settled sync.WaitGroup
 	settled.Add(b.N)
 	b.ResetTimer()
