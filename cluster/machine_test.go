@@ -212,6 +212,7 @@ func (m *fastMachine) OverlayBytes() int64                 { return 0 }
 func (m *fastMachine) SaveTo(string) (core.LogIndex, error) {
 	return 0, core.E(core.Unsupported, "no state to copy")
 }
+
 func (m *fastMachine) Freeze() (core.Checkpoint, error) { return fastCheckpoint(m.applied.Load()), nil }
 
 type fastCheckpoint core.LogIndex

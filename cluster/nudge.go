@@ -102,8 +102,8 @@ func (n *Node) nudge() {
 		}
 		n.calls.Go(func() {
 			_ = n.transport.AppendEntries(s.ID, s.Address, &raft.AppendEntriesRequest{
-				RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.o.NodeID), Addr: []byte(self)},
-				Term:      uint64(term), Leader: []byte(self),
+				RPCHeader:    raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.o.NodeID), Addr: []byte(self)},
+				Term:         uint64(term),
 				PrevLogEntry: commit, PrevLogTerm: uint64(e.Term), LeaderCommitIndex: commit,
 			}, &raft.AppendEntriesResponse{}) // one that fails is made up for by raft
 			g.end(s.ID)
