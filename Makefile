@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash crash-short cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash crash-short sim cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ crash: build ## kill -9 under load, again and again, and look for what was lost
 
 crash-short: build # five kills, for make test
 	KILLS=5 compat-tests/crash/run.sh
+
+sim: ## simulate SEEDS=1000 clusters of three under faults, from seed SEED=1 on
+	go test -count=1 -timeout 0 -run TestSeeds ./cluster/simtest -seeds $(or $(SEEDS),1000) -seed $(or $(SEED),1)
 
 cluster: build ## three processes: join, upgrade, kill, remove, replace, wipe, under load
 	compat-tests/cluster/run.sh

@@ -1,0 +1,80 @@
+package simtest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/synctest"
+)
+
+var (
+	firstSeed = flag.Uint64("seed", 1, "the first seed")
+	seeds     = flag.Int("seeds", 8, "how many seeds")
+	journals  = flag.String("journals", "../../.cache/sim", "where journals of failures go")
+)
+
+// simulate runs one world in a bubble. What earlier worlds have left in pools may hold
+// channels of their bubbles: two collections empty them.
+func simulate(t *testing.T, sim Sim) (stats Stats, err error) {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	synctest.Test(t, func(*testing.T) { stats, err = Run(sim) })
+	return stats, err
+}
+
+func TestSeeds(t *testing.T) {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 3)
+	}
+	var sum Stats
+	for i := range n {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			stats, err := simulate(t, Sim{Seed: seed})
+			t.Logf("%+v", stats)
+			report(t, err)
+			sum.add(stats)
+			if err == nil && (stats.Acked == 0 || stats.Reads == 0) {
+				t.Error("nothing has happened")
+			}
+		})
+	}
+	t.Logf("all: %+v", sum)
+	if n >= 8 && (sum.Terms <= 2*n || sum.Starts <= 4*n || sum.Uncertain == 0 || sum.Trimmed == 0) || n >= 50 && sum.Restarts == 0 {
+		t.Errorf("the faults have not done much: %+v", sum)
+	}
+}
+
+// report says what was wrong and how to see it again.
+func report(t *testing.T, err error) {
+	t.Helper()
+	f, ok := errors.AsType[*Failure](err)
+	if !ok {
+		return
+	}
+	name := filepath.Join(*journals, fmt.Sprintf("seed-%d.log", f.Seed))
+	if err := os.MkdirAll(*journals, 0o755); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(name, []byte(f.Error()+"\n"+f.Journal), 0o644); err != nil {
+		t.Error(err)
+	}
+	t.Errorf("%v\nThe journal is in %s. Again, maybe more than once: make sim SEEDS=1 SEED=%d", f, name, f.Seed)
+}
+
+func (s *Stats) add(o Stats) {
+	s.Acked += o.Acked
+	s.Uncertain += o.Uncertain
+	s.Reads += o.Reads
+	s.Starts += o.Starts
+	s.Restarts += o.Restarts
+	s.Terms += o.Terms
+	s.Entries += o.Entries
+	s.Trimmed += o.Trimmed
+}
