@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka crash crash-short sim cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka compat-failover crash crash-short sim cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,10 +52,13 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
 	bench/run.sh
 
-compat: compat-kafka ## all suites of real clients
+compat: compat-kafka compat-failover ## all suites of real clients
 
 compat-kafka: build ## real Kafka clients against the binary
 	compat-tests/kafka/run.sh
+
+compat-failover: build ## three nodes whose leader is stopped and killed under real Kafka clients
+	compat-tests/kafka/run.sh -failover
 
 crash: build ## kill -9 under load, again and again, and look for what was lost
 	compat-tests/crash/run.sh

@@ -1,6 +1,9 @@
 package cluster
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // Close shuts the node down: it takes no more proposals, answers those that it has,
 // hands leadership to another voter, writes a checkpoint so that the next start has
@@ -26,16 +29,41 @@ func (n *Node) Close() error {
 	return n.closeErr
 }
 
+// HandOver makes another voter leader, if this node leads, and returns when that one is
+// known here, or after an election time-out. It is only for a node that is about to be
+// closed (guard 6): one that still has clients can then tell them whom to turn to. Close
+// does it in any case.
+func (n *Node) HandOver(ctx context.Context) {
+	if n.failure.failed() != nil || !n.handOver() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.o.ElectionTimeout)
+	defer cancel()
+	for {
+		changed := n.LeaderChanged()
+		if l, ok := n.Leader(); ok && l.ID != n.o.NodeID {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // handOver makes another voter leader, so that the others need not wait for their
 // time-outs. It is used nowhere else (guard 6): a transfer that fails can leave raft
 // refusing every proposal, which does not matter to a node that is going away.
-func (n *Node) handOver() {
+func (n *Node) handOver() bool {
 	if !n.IsLeader() || n.isLoneVoter() {
-		return
+		return false
 	}
 	if err := n.raft.LeadershipTransfer().Error(); err != nil {
 		n.o.Logger.Info("leadership not handed over", "err", err)
+		return false
 	}
+	return true
 }
 
 // closeStores closes what openStores opened, as far as it came.

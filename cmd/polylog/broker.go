@@ -99,9 +99,13 @@ func (b *broker) start(ctx context.Context) error {
 }
 
 // close stops what start has started, in the opposite order, each part awaited; ctx
-// bounds how long connections may take.
+// bounds how long connections may take. Where this node leads, another one takes over
+// first: writes stop for as long as that takes, and not until the connections are closed.
 func (b *broker) close(ctx context.Context) error {
 	b.enter("stopping")
+	if n := b.node.Load(); n != nil {
+		n.HandOver(ctx) // while clients are still here to be told
+	}
 	var err error
 	for len(b.undo) > 0 {
 		last := len(b.undo) - 1

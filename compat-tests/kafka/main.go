@@ -19,7 +19,7 @@ import (
 
 type options struct {
 	target, bin, cache, work, doc, only, scenario string
-	verbose                                       bool
+	verbose, failover                             bool
 }
 
 func main() {
@@ -31,6 +31,7 @@ func main() {
 	flag.StringVar(&o.doc, "doc", "", "file to write the table to, as Markdown")
 	flag.StringVar(&o.only, "only", "", "comma-separated clients; empty is all")
 	flag.StringVar(&o.scenario, "scenario", "", "comma-separated scenarios; empty is all")
+	flag.BoolVar(&o.failover, "failover", false, "three nodes whose leader is stopped and killed, instead of the table")
 	flag.BoolVar(&o.verbose, "v", false, "tell each outcome's time as it comes")
 	flag.Parse()
 
@@ -60,6 +61,14 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	}
 	if err := os.MkdirAll(o.work, 0o755); err != nil {
 		return 0, err
+	}
+	if o.failover {
+		failed, err := runFailover(ctx, o)
+		if failed == 0 && err == nil && temporary {
+			return 0, os.RemoveAll(o.work)
+		}
+		fmt.Println("outputs of the nodes and the clients:", o.work)
+		return failed, err
 	}
 	begin := time.Now()
 	addr, stopBroker, err := target(ctx, o)

@@ -25,7 +25,7 @@ type reference struct {
 }
 
 func newReference(addr string) (*reference, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(addr, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (r *reference) read(ctx context.Context, topic string) ([]*kgo.Record, erro
 		want += int(o.Offset - s.Offset)
 		from[topic][o.Partition] = kgo.NewOffset().At(s.Offset)
 	})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addr), kgo.ConsumePartitions(from), kgo.MetadataMinAge(20*time.Millisecond))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(r.addr, ",")...), kgo.ConsumePartitions(from), kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
 		return nil, err
 	}

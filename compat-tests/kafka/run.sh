@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Real Kafka clients against bin/polylog, or against TARGET: apache, or a broker's address.
 # ONLY=kcat,sarama and SCENARIO=group,static run a part; a whole run writes docs/compatibility.md.
+# -failover runs them against three nodes, whose leader is stopped and killed.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./install.sh
 doc=()
-if [ -z "${TARGET:-}${ONLY:-}${SCENARIO:-}" ]; then doc=(-doc ../../docs/compatibility.md); fi
-exec ../../.cache/kafka/bin/compat -target "${TARGET:-polylog}" -only "${ONLY:-}" -scenario "${SCENARIO:-}" "${doc[@]}"
+if [ -z "${TARGET:-}${ONLY:-}${SCENARIO:-}$*" ]; then doc=(-doc ../../docs/compatibility.md); fi
+exec ../../.cache/kafka/bin/compat -target "${TARGET:-polylog}" -only "${ONLY:-}" -scenario "${SCENARIO:-}" "${doc[@]}" "$@"

@@ -31,7 +31,7 @@ type driver struct {
 }
 
 func main() {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(os.Args[1]), quick)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(os.Args[1], ",")...), quick)
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +50,7 @@ func main() {
 }
 
 func (d *driver) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(opts, kgo.SeedBrokers(d.Bootstrap), quick)...)
+	return kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(d.Bootstrap, ",")...), quick)...)
 }
 
 var codecs = map[string]kgo.CompressionCodec{

@@ -13,6 +13,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -192,11 +193,14 @@ public final class Driver {
       }
     }
 
-    /** In a cooperative rebalance a commit may have to wait: the next one covers it. */
+    /**
+     * In a cooperative rebalance a commit may have to wait, and one for a coordinator that does not
+     * know the member yet fails: the next one covers it.
+     */
     private void commit() {
       try {
         consumer.commitSync();
-      } catch (RebalanceInProgressException e) {
+      } catch (CommitFailedException | RebalanceInProgressException e) {
         System.err.println(name + " " + e);
       }
     }
