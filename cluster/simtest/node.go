@@ -30,6 +30,8 @@ type node struct {
 	clock   atomic.Int64 // ns that its clock is ahead
 	badSync atomic.Int32 // so many syncs of the log or the vote file fail, once they come
 
+	trap trap
+
 	mu   sync.Mutex
 	id   string     // guarded by mu, as is all below
 	join bool       // a new disk is one of a node that joins
@@ -190,15 +192,13 @@ func (nd *node) boot() (*process, error) {
 		CheckpointLogBytes: 48 << 10, TrimPause: 100 * time.Millisecond, ElectionTimeout: time.Second,
 		CommitLog: commitlog.Options{SegmentBytes: segmentBytes, CacheBytes: 64 << 10, Flush: w.flush},
 	})
-	if err == nil && w.sim.Broken != nil {
-		w.sim.Broken(p.broker)
-	}
 	w.starts.Add(1)
 	return p, err
 }
 
 // change is the hook in front of every change to the disk.
 func (p *process) change(op vfs.Op, path string) error {
+	p.node.trap.spring(p, path)
 	if op != vfs.OpSync || !strings.Contains(path, "/log/") && !strings.Contains(path, "/raft/") {
 		return nil
 	}
@@ -215,6 +215,34 @@ func (p *process) change(op vfs.Op, path string) error {
 		}
 	}
 	return nil
+}
+
+// trap cuts the power in front of a change to the disk: elsewhere processes die only
+// while they wait, for the clock goes on no sooner.
+type trap struct {
+	changes atomic.Int32 // so many are made yet; 0: it is not set
+	percent atomic.Int32
+	votes   atomic.Bool // of the vote file and the snapshot record only
+}
+
+func (t *trap) set(f fault) {
+	t.percent.Store(int32(f.percent))
+	t.votes.Store(f.kind == "trap-vote")
+	limit := 60
+	if f.kind == "trap-vote" {
+		limit = 8
+	}
+	t.changes.Store(1 + int32(int(f.amount/time.Microsecond)%limit))
+}
+
+func (t *trap) spring(p *process, path string) {
+	if t.changes.Load() == 0 || p.dead.Load() || t.votes.Load() && !strings.Contains(path, "/raft/") {
+		return
+	}
+	if t.changes.Add(-1) == 0 {
+		p.node.w.logger.Warn("power cut", "node", p.id, "before a change of", path)
+		p.crash(int(t.percent.Load()), false)
+	}
 }
 
 // fatal is the end of a process whose storage has failed: what was not synced may be

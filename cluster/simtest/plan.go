@@ -42,6 +42,8 @@ var kinds = []struct {
 	{"delay", 2},
 	{"clock", 2},
 	{"bad-sync", 3},
+	{"trap", 5},
+	{"trap-vote", 3},
 	{"replace", 1},
 }
 
@@ -92,7 +94,7 @@ func (f fault) String() string {
 	}
 	s := fmt.Sprintf("%s %s for %.3f s", f.kind, host, f.duration.Seconds())
 	switch f.kind {
-	case "power", "power-all":
+	case "power", "power-all", "trap", "trap-vote":
 		s += fmt.Sprintf(", keeping %d %%", f.percent)
 	case "delay", "clock":
 		s += fmt.Sprintf(", by %v", f.amount)
@@ -209,6 +211,8 @@ func (w *world) begins(f fault, nd *node) {
 		nd.clock.Add(int64(f.amount * 20 * time.Duration(1-2*(f.percent%2))))
 	case "bad-sync":
 		nd.badSync.Store(1)
+	case "trap", "trap-vote":
+		nd.trap.set(f)
 	case "replace":
 		w.loops.Go(func() { w.replaceMember(nd) })
 	}
@@ -224,6 +228,8 @@ func (w *world) ends(f fault, nd *node) {
 		}
 	case "bad-sync":
 		nd.badSync.Store(0)
+	case "trap", "trap-vote":
+		nd.trap.changes.Store(0)
 	}
 }
 
@@ -266,6 +272,7 @@ func (w *world) heal() {
 	w.net.heal()
 	for _, nd := range w.nodes {
 		nd.badSync.Store(0)
+		nd.trap.changes.Store(0)
 		nd.clock.Store(0)
 		nd.power(true, 0, false)
 	}

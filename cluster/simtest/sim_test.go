@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+
+	"polylog/core/commitlog"
 )
 
 var (
@@ -49,6 +51,19 @@ func TestSeeds(t *testing.T) {
 	if n >= 8 && (sum.Terms <= 2*n || sum.Starts <= 4*n || sum.Uncertain == 0 || sum.Trimmed == 0) || n >= 50 && sum.Restarts == 0 {
 		t.Errorf("the faults have not done much: %+v", sum)
 	}
+}
+
+// A log that acknowledges before it has synced breaks its promise, and the simulation
+// has to find that.
+func TestFindsWritesThatAreNotSynced(t *testing.T) {
+	const limit = 20
+	for seed := range uint64(limit) {
+		if _, err := simulate(t, Sim{Seed: seed, Flush: commitlog.FlushOS}); err != nil {
+			t.Logf("found with seed %d", seed)
+			return
+		}
+	}
+	t.Errorf("nothing was wrong with %d seeds", limit)
 }
 
 // report says what was wrong and how to see it again.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polylog/cluster"
 	"polylog/core"
 	"polylog/core/commitlog"
 	"polylog/core/vfs"
@@ -24,8 +23,6 @@ type Sim struct {
 	// Flush is the log's policy. Anything but FlushSync breaks the promise, and the
 	// simulation has to say so.
 	Flush commitlog.FlushPolicy
-	// Broken, for tests of the simulation itself, is given each node that has started.
-	Broken func(*cluster.Node)
 }
 
 // Stats says what a run has seen.
