@@ -27,6 +27,11 @@ const (
 	CodeCreateAckGroup      core.Code = 22
 	CodeDeleteAckGroup      core.Code = 23
 	CodeSettle              core.Code = 24
+	CodeOpenSession         core.Code = 40
+	CodeEndSession          core.Code = 41
+	CodeAcquireLease        core.Code = 42
+	CodeReleaseLease        core.Code = 43
+	CodeSweepLeases         core.Code = 44
 	CodeDigest              core.Code = 50
 )
 

@@ -58,6 +58,16 @@ func Describe(code core.Code, body []byte) string {
 		return describe("delete group", body, decodeDeleteAckGroup)
 	case CodeSettle:
 		return describe("settle", body, decodeSettle)
+	case CodeOpenSession:
+		return describe("open session", body, decodeOpenSession)
+	case CodeEndSession:
+		return describe("end session", body, decodeEndSession)
+	case CodeAcquireLease:
+		return describe("acquire lease", body, decodeAcquireLease)
+	case CodeReleaseLease:
+		return describe("release lease", body, decodeReleaseLease)
+	case CodeSweepLeases:
+		return describe("sweep leases", body, decodeSweepLeases)
 	case CodeDigest:
 		return describe("digest", body, decodeDigest)
 	default:

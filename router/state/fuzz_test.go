@@ -75,6 +75,11 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeCreateAckGroup, (*CreateAckGroup).Command)
 		again(t, b, decodeDeleteAckGroup, (*DeleteAckGroup).Command)
 		again(t, b, decodeSettle, (*Settle).Command)
+		again(t, b, decodeOpenSession, (*OpenSession).Command)
+		again(t, b, decodeEndSession, (*EndSession).Command)
+		again(t, b, decodeAcquireLease, (*AcquireLease).Command)
+		again(t, b, decodeReleaseLease, (*ReleaseLease).Command)
+		again(t, b, decodeSweepLeases, (*SweepLeases).Command)
 	})
 }
 
@@ -102,6 +107,8 @@ func FuzzValues(f *testing.F) {
 	acks := ackGroup{mark: 5, failed: map[core.Offset]failure{3: {1, 2}}}
 	acks.acks.Add(4, 5)
 	f.Add(acks.encode())
+	f.Add((&Lease{"n1", 1, 2, 3}).encode())
+	f.Add((&Session{1, "r"}).encode())
 	f.Add(encodeDeaths([]Death{{core.TopicName("q"), 3, DeathLimit, 5}}))
 	f.Fuzz(func(t *testing.T, v []byte) {
 		fuzzQueueValues(t, v)
@@ -126,6 +133,16 @@ func FuzzValues(f *testing.F) {
 		if m, err := decodeMember(v); err == nil {
 			if got, err := decodeMember(m.encode()); err != nil || !got.Equal(&m) {
 				t.Errorf("member: %v, %v", got, err)
+			}
+		}
+		if l, err := decodeLease(v); err == nil {
+			if got, err := decodeLease(l.encode()); err != nil || got != l {
+				t.Errorf("lease: %v, %v", got, err)
+			}
+		}
+		if n, err := decodeSession(v); err == nil {
+			if got, err := decodeSession(n.encode()); err != nil || got != n {
+				t.Errorf("session: %v, %v", got, err)
 			}
 		}
 		if o, err := decodeOffset(1, v); err == nil {
@@ -155,11 +172,17 @@ func everyCommand(t testing.TB) []core.Command {
 	level := SetFeatureLevel{Level: MaxLevel}
 	forget := ForgetMember{ID: "n1"}
 	digest := Digest{}
+	open := OpenSession{"n1", "r"}
+	acquire := AcquireLease{"n1", 1, 1, "x", true}
+	release := ReleaseLease{"n1", 1, 1, "x"}
+	end := EndSession{"n1", 1}
+	sweepLeases := SweepLeases{Work: 1}
 	return append([]core.Command{
 		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), digest.Command(),
+		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
 	}, everyQueueCommand(t)...)
 }
 

@@ -15,6 +15,10 @@ import (
 //	d <end u64>                    queues of a deleted topic, up to end: the first of them
 //	f                              the feature level
 //	g <group>                      a group: protocol type, time of last change
+//	l l <name>                     a lease: who owns the name
+//	l n <node>                     a node's session
+//	l s <session u64> <name>       nothing: the lease hangs on the session
+//	l x <session u64>              an ended session, and from which name on its leases are left
 //	m <id>                         a member: what the node said of itself
 //	o <len, group> <queue u64>     a committed offset
 //	p <queue u64> <producer u64>   a producer's last batches on a queue
@@ -33,6 +37,7 @@ const (
 	prefixDoomed    = 'd'
 	prefixLevel     = 'f'
 	prefixGroup     = 'g'
+	prefixLease     = 'l'
 	prefixMember    = 'm'
 	prefixOffset    = 'o'
 	prefixProducer  = 'p'

@@ -45,7 +45,7 @@ func decodeAnnounce(body []byte) (c Announce, err error) {
 	return c, r.Close()
 }
 
-// ForgetMember takes a node out of the registry.
+// ForgetMember takes a node out of the registry, and ends its session.
 type ForgetMember struct{ ID string }
 
 // Command encodes: id.
@@ -152,6 +152,7 @@ func (s *State) forgetMember(tx txn, body []byte) core.Result {
 	}
 	s.setMembers(func(all map[string]Member) { delete(all, cmd.ID) })
 	tx.Delete(memberKey(cmd.ID))
+	s.endSession(tx, cmd.ID)
 	return core.Result{}
 }
 

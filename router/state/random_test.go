@@ -26,6 +26,9 @@ func randomCommand(t interface {
 	if rnd.IntN(3) == 0 {
 		return randomQueueCommand(t, rnd, s)
 	}
+	if rnd.IntN(6) == 0 {
+		return randomLeaseCommand(rnd, s)
+	}
 	switch n := rnd.IntN(100); {
 	case n < 55:
 		p := core.Nobody

@@ -203,7 +203,7 @@ func (s *script) memberCommand() (core.Command, func(core.Result) string) {
 		c := ForgetMember{ID: s.first()}
 		return c.Command(), nil
 	}
-	return s.groupCommand()
+	return s.leaseCommand()
 }
 
 func (s *script) groupCommand() (core.Command, func(core.Result) string) {

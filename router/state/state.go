@@ -30,42 +30,48 @@ type State struct {
 	touched atomic.Pointer[func([]core.QueueID)]
 
 	onDigest atomic.Pointer[func(*index.Snapshot)]
+	onLeases atomic.Pointer[func([]LeaseEvent)]
 
 	// applying is held by the applier while it works, so that Producers can look at
 	// its memory.
 	applying sync.Mutex
 	// The applier's own; see each family's file.
-	all            topicSet          // as of the last applied command
-	changed        []topicChange     // not yet in view
-	doomed         doomed            // of deleted topics
-	broker         map[string]string // as of the last applied command; replaced, never changed
-	brokerChanged  bool              // view has an older one
-	producerAge    int64             // from broker
-	members        map[string]Member // as of the last applied command; replaced, never changed
-	membersChanged bool              // view has an older one
-	level          int               // feature level as of the last applied command
-	settled        settledQueues
-	acks           map[core.QueueID]*ackQueue
-	queuesChanged  bool     // since queueGen
-	dirtyAcks      []ackKey // groups of which the KV space has an older version
-	producers      map[producerKey]*producer
-	dirty          []producerKey  // producers of which the KV space has an older version
-	round          uint64         // counts checkpoints
-	queues         []core.QueueID // touched in this batch
-	storeErr       error          // why this replica cannot go on
-	digesting      bool           // a Digest command was applied last; see digest.go
+	all             topicSet           // as of the last applied command
+	changed         []topicChange      // not yet in view
+	doomed          doomed             // of deleted topics
+	broker          map[string]string  // as of the last applied command; replaced, never changed
+	brokerChanged   bool               // view has an older one
+	producerAge     int64              // from broker
+	members         map[string]Member  // as of the last applied command; replaced, never changed
+	membersChanged  bool               // view has an older one
+	sessions        map[string]Session // by node, as of the last applied command; replaced, never changed
+	sessionsChanged bool               // view has an older one
+	leaseEvents     []LeaseEvent       // of this batch
+	level           int                // feature level as of the last applied command
+	settled         settledQueues
+	acks            map[core.QueueID]*ackQueue
+	queuesChanged   bool     // since queueGen
+	dirtyAcks       []ackKey // groups of which the KV space has an older version
+	producers       map[producerKey]*producer
+	dirty           []producerKey  // producers of which the KV space has an older version
+	round           uint64         // counts checkpoints
+	queues          []core.QueueID // touched in this batch
+	storeErr        error          // why this replica cannot go on
+	digesting       bool           // a Digest command was applied last; see digest.go
 
 	// view is what readers see: complete batches only.
 	view struct {
 		sync.RWMutex
-		topics  topicSet
-		broker  map[string]string
-		members map[string]Member
-		level   atomic.Int32
+		topics   topicSet
+		broker   map[string]string
+		members  map[string]Member
+		sessions map[string]Session
+		level    atomic.Int32
 	}
-	generation atomic.Uint64 // of view.broker
-	queueGen   atomic.Uint64 // of the definitions of named queues
-	toSweep    atomic.Int64  // queues for readers that Sweep has work with
+	generation    atomic.Uint64 // of view.broker
+	queueGen      atomic.Uint64 // of the definitions of named queues
+	endedSessions atomic.Int64  // that SweepLeases has work with
+	toSweep       atomic.Int64  // queues for readers that Sweep has work with
 }
 
 // cursor says where in the log Apply is.
@@ -82,6 +88,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 		all:       newTopicSet(),
 		broker:    map[string]string{},
 		members:   map[string]Member{},
+		sessions:  map[string]Session{},
 		acks:      map[core.QueueID]*ackQueue{},
 		producers: map[producerKey]*producer{},
 	}
@@ -107,10 +114,13 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadMembers(); err != nil {
 		return nil, err
 	}
+	if err := s.loadSessions(); err != nil {
+		return nil, err
+	}
 	if err := s.loadLevel(o.Level); err != nil {
 		return nil, err
 	}
-	s.view.members = s.members
+	s.view.members, s.view.sessions = s.members, s.sessions
 	s.view.level.Store(int32(s.level))
 	s.producerAge = producerAge(s.broker)
 	s.generation.Store(1)
@@ -155,6 +165,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
 		(*fn)(s.queues)
 	}
+	s.giveLeaseEvents()
 	s.queues = s.queues[:0]
 	if cap(s.queues) > maxTouched {
 		s.queues = nil
@@ -259,6 +270,16 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.deleteAckGroup(tx, body)
 	case CodeSettle:
 		return s.settle(tx, c, body)
+	case CodeOpenSession:
+		return s.openSession(tx, body)
+	case CodeEndSession:
+		return s.endSessionCommand(tx, body)
+	case CodeAcquireLease:
+		return s.acquireLease(tx, body)
+	case CodeReleaseLease:
+		return s.releaseLease(tx, body)
+	case CodeSweepLeases:
+		return s.sweepLeases(tx, body)
 	case CodeDigest:
 		return s.digest(c, body)
 	}

@@ -94,20 +94,20 @@ func (s *State) publish() {
 		s.queueGen.Add(1)
 	}
 	s.view.level.Store(int32(s.level))
-	if len(s.changed) == 0 && !s.brokerChanged && !s.membersChanged {
+	if len(s.changed) == 0 && !s.brokerChanged && !s.membersChanged && !s.sessionsChanged {
 		return
 	}
 	s.view.Lock()
 	for _, c := range s.changed {
 		s.view.topics.change(c)
 	}
-	s.view.broker, s.view.members = s.broker, s.members
+	s.view.broker, s.view.members, s.view.sessions = s.broker, s.members, s.sessions
 	s.view.Unlock()
 	if s.brokerChanged {
 		s.generation.Add(1)
 	}
 	clear(s.changed)
-	s.changed, s.brokerChanged, s.membersChanged = s.changed[:0], false, false
+	s.changed, s.brokerChanged, s.membersChanged, s.sessionsChanged = s.changed[:0], false, false, false
 }
 
 // Topic finds a topic by name.
