@@ -92,3 +92,27 @@ func plain(err error) error {
 	}
 	return err
 }
+
+// askPause is between two tries of untilReached.
+const askPause = 250 * time.Millisecond
+
+// untilReached has ask ask again, until the time-out, while a broker that the cluster names
+// takes no connection: one that has just died is named for a moment. The library tries
+// again by itself when it produces and fetches, not for every question.
+func (b *brokerFlags) untilReached(ctx context.Context, ask func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	tick := time.NewTicker(askPause)
+	defer tick.Stop()
+	for {
+		err := ask()
+		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}

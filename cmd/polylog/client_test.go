@@ -2,9 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -164,5 +168,33 @@ func TestVersion(t *testing.T) {
 	}
 	if code, _, errs := call(t, "", "nonsense"); code != exitUsage || strings.Count(errs, "\n") != 1 {
 		t.Errorf("nonsense: %d %s", code, errs)
+	}
+}
+
+// A question to a broker that has just died is asked again, for as long as the verb waits;
+// any other error is told at once.
+func TestUntilReached(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	other := errors.New("other")
+	for _, c := range []struct {
+		errs []error // of one try after the other; the last for ever
+		want error
+	}{
+		{[]error{dial, fmt.Errorf("unable to dial: %w", dial), nil}, nil},
+		{[]error{dial, other}, other},
+		{[]error{other, nil}, other},
+		{[]error{dial}, dial},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, errs := &brokerFlags{timeout: 30 * time.Second}, c.errs
+			err := b.untilReached(t.Context(), func() error {
+				err := errs[0]
+				errs = errs[min(1, len(errs)-1):]
+				return err
+			})
+			if !errors.Is(err, c.want) {
+				t.Errorf("%v: got %v, want %v", c.errs, err, c.want)
+			}
+		})
 	}
 }

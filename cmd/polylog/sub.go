@@ -111,11 +111,13 @@ func (f *subFlags) leftToRead(ctx context.Context, client *kgo.Client, topics []
 		return nil, nil
 	}
 	admin := kadm.NewClient(client)
-	starts, err := f.starts(ctx, admin, topics)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := admin.ListEndOffsets(ctx, topics...)
+	var starts, ends kadm.ListedOffsets
+	err := f.untilReached(ctx, func() (err error) {
+		if starts, err = f.starts(ctx, admin, topics); err == nil {
+			ends, err = admin.ListEndOffsets(ctx, topics...)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
