@@ -43,10 +43,10 @@ func clusterBackup(n *nodeFlags) *cobra.Command {
 
 // backup takes the backup from the first of the nodes that answers.
 func (n *nodeFlags) backup(ctx context.Context, to string) (info cluster.BackupInfo, err error) {
-	if err := n.defaults(); err != nil {
-		return info, usageError{err}
+	network, err := n.connect()
+	if err != nil {
+		return info, err
 	}
-	network := peer.New(peer.Options{NodeID: "polylog-cli"})
 	defer network.Close() //nolint:errcheck // nothing is left to lose
 	for _, addr := range n.addrs {
 		info, err = backupFrom(ctx, network, addr, to)

@@ -43,10 +43,10 @@ func newCluster(p *process) *cobra.Command {
 	}
 	f := cmd.PersistentFlags()
 	f.VarP(addressesFlag{&n.addrs}, "node", "n", "node-to-node address of a node, or several with commas (environment: "+config.NodeEnv+"; default "+defaultNode+")")
-	f.StringVar(&n.tls.Cert, "tls-cert", "", "PEM file with a certificate that the nodes accept, where they have node-tls-cert")
-	f.StringVar(&n.tls.Key, "tls-key", "", "PEM file with its key")
-	f.StringVar(&n.tls.CA, "tls-ca", "", "PEM file with the authorities that sign the nodes' certificates")
-	f.DurationVar(&n.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
+	f.StringVar(&n.tls.Cert, "node-tls-cert", "", "PEM file with a certificate that the nodes accept, where they have node-tls-cert")
+	f.StringVar(&n.tls.Key, "node-tls-key", "", "PEM file with its key")
+	f.StringVar(&n.tls.CA, "node-tls-ca", "", "PEM file with the authorities that sign the nodes' certificates")
+	f.DurationVar(&n.timeout, "timeout", 30*time.Second, "how long to wait for an answer; remove and drain try again until then")
 	cmd.AddCommand(clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n), clusterBackup(n), clusterRestore(p))
 	return cmd
 }
@@ -82,28 +82,39 @@ func (n *nodeFlags) call(ctx context.Context, do func(context.Context, *admin.Cl
 	if n.output != "" && n.output != "table" && n.output != "json" {
 		return usageError{fmt.Errorf("output %q is neither table nor json", n.output)}
 	}
-	if err := n.defaults(); err != nil {
-		return usageError{err}
+	network, err := n.connect()
+	if err != nil {
+		return err
 	}
-	o := peer.Options{NodeID: "polylog-cli"}
-	if n.tls != (peer.TLSFiles{}) {
-		var err error
-		if o.TLS, err = peer.LoadTLS(n.tls, slog.New(slog.DiscardHandler)); err != nil {
-			return fmt.Errorf("tls-cert, tls-key, tls-ca: %w", err)
-		}
-	}
-	network := peer.New(o)
 	defer network.Close() //nolint:errcheck // nothing is left to lose
 	c := &admin.Client{Addrs: n.addrs, Open: func(ctx context.Context, addr string) (core.Stream, error) {
 		return network.Open(ctx, "", addr, admin.Service)
 	}}
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
-	err := do(ctx, c)
-	if core.KindOf(err) == core.Unavailable {
+	if err = do(ctx, c); errors.As(err, new(admin.NoAnswer)) {
 		return fmt.Errorf("no answer from %s: %w", n.addrs, err)
 	}
 	return err
+}
+
+// connect is the command line's end of conversations with nodes, whose addresses are in
+// n.addrs then.
+func (n *nodeFlags) connect() (*peer.Network, error) {
+	if err := n.defaults(); err != nil {
+		return nil, usageError{err}
+	}
+	o := peer.Options{NodeID: "polylog-cli"}
+	if n.tls != (peer.TLSFiles{}) {
+		if n.tls.Cert == "" || n.tls.Key == "" || n.tls.CA == "" {
+			return nil, usageError{errors.New("node-tls-cert, node-tls-key and node-tls-ca: set all three or none")}
+		}
+		var err error
+		if o.TLS, err = peer.LoadTLS(n.tls, slog.New(slog.DiscardHandler)); err != nil {
+			return nil, fmt.Errorf("node-tls-cert, node-tls-key, node-tls-ca: %w", err)
+		}
+	}
+	return peer.New(o), nil
 }
 
 // defaults takes the address from the environment where no flag gives it.
@@ -171,11 +182,12 @@ func endpoints(all map[string]string) string {
 var errUnhealthy = errors.New("the cluster has problems")
 
 func clusterHealth(n *nodeFlags) *cobra.Command {
+	compare := false
 	cmd := &cobra.Command{
 		Use: "health", Short: "Ask every node how it is; fails when there is a problem", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return n.call(cmd.Context(), func(ctx context.Context, c *admin.Client) error {
-				h, err := c.Health(ctx)
+				h, err := c.Health(ctx, compare)
 				if err != nil {
 					return err
 				}
@@ -190,6 +202,7 @@ func clusterHealth(n *nodeFlags) *cobra.Command {
 		},
 	}
 	n.outputFlag(cmd)
+	cmd.Flags().BoolVar(&compare, "compare", false, "compare the nodes' states too: each hashes all that it holds, within --timeout")
 	return cmd
 }
 
@@ -207,6 +220,12 @@ func healthTable(w io.Writer, h *admin.Health) {
 			state = "not ready"
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", node.ID, role(&m), state, node.Behind, bytesText(st.LogBytes), bytesText(st.DiskFree), st.Version)
+	}
+	if c := h.Compared; c != nil {
+		_, _ = fmt.Fprintf(w, "\nNODE\tSTATE AFTER ENTRY %d, SHA-256\n", c.Index)
+		for _, d := range c.Digests {
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", d.ID, cmp.Or(d.SHA256, "-"))
+		}
 	}
 	if h.Healthy {
 		_, _ = fmt.Fprintln(w, "\nhealthy")

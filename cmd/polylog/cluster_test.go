@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,24 @@ func (s *served) voters(t *testing.T, ids ...string) {
 	}, func() string { return fmt.Sprintf("%+v", last) })
 }
 
+// compared checks that the nodes have the same state.
+func (s *served) compared(t *testing.T, ids ...string) {
+	t.Helper()
+	var h admin.Health
+	out := must(t, "", "cluster", "health", "--compare", "-n", s.node, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &h); err != nil {
+		t.Fatal(err)
+	}
+	if h.Compared == nil || len(h.Compared.Digests) != len(ids) {
+		t.Fatalf("compared: %s", out)
+	}
+	for i, d := range h.Compared.Digests {
+		if d.ID != ids[i] || len(d.SHA256) != 64 || d.SHA256 != h.Compared.Digests[0].SHA256 {
+			t.Errorf("compared: %+v", h.Compared)
+		}
+	}
+}
+
 // eventually waits until ok is true; the test fails after a minute.
 func eventually(t *testing.T, ok func() bool, state func() string) {
 	t.Helper()
@@ -100,6 +120,7 @@ func TestClusterLife(t *testing.T) {
 		code, health, _ = call(t, "", "cluster", "health", "--node", n2.node)
 		return code == exitOK && strings.Contains(health, "\nhealthy\n")
 	}, func() string { return health })
+	n2.compared(t, "n1", "n2", "n3")
 	if out := must(t, "", "cluster", "info", "--node", n2.node); !strings.Contains(out, "n3    voter   "+n3.node) {
 		t.Errorf("info:\n%s", out)
 	}
@@ -116,6 +137,10 @@ func TestClusterLife(t *testing.T) {
 	refusedLine(t, "an id of the same number", "mean the same number to Kafka clients", append(memberArgs(sameNumber, n1), "--data-dir", t.TempDir())...)
 	refusedLine(t, "nobody there", "cannot join the cluster at 127.0.0.1:1:", "--node-id=n9", "--node-listen=127.0.0.1:0", "--join=127.0.0.1:1", "--join-timeout=1s", "--data-dir", t.TempDir())
 	refusedLine(t, "an address that leads nowhere", "the leader cannot reach node n9 at 127.0.0.1:1", append(memberArgs("n9", n1), "--node-advertise=127.0.0.1:1", "--data-dir", t.TempDir())...)
+	for _, offset := range []string{"1h", "-1h"} {
+		refusedLine(t, "a clock an hour off", "off the leader's, more than 1m0s: set it right first",
+			append(memberArgs("n9", n1), "--clock-offset", offset, "--data-dir", t.TempDir())...)
+	}
 	refusedLine(t, "an address of another service", "", append(memberArgs("n9", nil), "--join="+n1.kafka, "--join-timeout=1s", "--data-dir", t.TempDir())...)
 	refusedLine(t, "a copy of a running node's data", "node n3 already runs at "+n3.node, append(memberArgs("n3", nil), "--data-dir", copyDir(t, n3.dir))...)
 
@@ -142,6 +167,10 @@ func TestClusterLife(t *testing.T) {
 			t.Errorf("%s: code %d: %s", verb, code, errs)
 		}
 	}
+	if got := must(t, "", "sub", "words", "--to-end", "-b", n3.kafka); got != "one\n" {
+		t.Errorf("got %q", got)
+	}
+	refusedLine(t, "a member whose clock is off now", "the clock of node n2 is ", append(memberArgs("n2", nil), "--clock-offset=1h", "--data-dir", dirs["n2"])...)
 	n2 = member(t, dirs["n2"], "n2", nil)
 	n1.voters(t, "n1", "n2", "n3")
 
@@ -157,7 +186,8 @@ func TestClusterLife(t *testing.T) {
 	if code := n1.left(); code != exitOK {
 		t.Errorf("code %d: %s", code, n1.err)
 	}
-	eventually(t, func() bool { l := n4.clusterInfo(t).Leader; return l == "n3" || l == "n4" }, n4.err.String)
+	must(t, "", "cluster", "remove", "n1", "-n", n3.node+","+n4.node) // though another is about to lead
+	n4.voters(t, "n3", "n4")
 	must(t, "two\n", "pub", "words", "-b", n3.kafka+","+n4.kafka)
 	if got := must(t, "", "sub", "words", "--to-end", "-b", n4.kafka); got != "one\ntwo\n" {
 		t.Errorf("got %q", got)
@@ -165,8 +195,9 @@ func TestClusterLife(t *testing.T) {
 
 	// Without a majority nobody joins.
 	n4.end(t)
+	eventually(t, func() bool { return n3.clusterInfo(t).Leader == "" }, n3.err.String)
 	refusedLine(t, "no quorum", "the cluster has no leader: most of its voters must run",
-		append(memberArgs("n5", n3), "--data-dir", t.TempDir(), "--join-timeout=4s")...)
+		append(memberArgs("n5", n3), "--data-dir", t.TempDir(), "--join-timeout=5s")...)
 }
 
 func TestClusterVerbsRefuse(t *testing.T) {
@@ -180,7 +211,8 @@ func TestClusterVerbsRefuse(t *testing.T) {
 		{[]string{"cluster", "info", "-n", "host"}, exitUsage, `"host" is not host:port`},
 		{[]string{"cluster", "info", "-o", "xml"}, exitUsage, `output "xml" is neither table nor json`},
 		{[]string{"cluster", "info", "-n", "127.0.0.1:1"}, exitFailed, "no answer from 127.0.0.1:1: "},
-		{[]string{"cluster", "drain", "n1", "-n", "127.0.0.1:1"}, exitFailed, "no answer from 127.0.0.1:1: "},
+		{[]string{"cluster", "info", "--node-tls-cert", "x.pem"}, exitUsage, "node-tls-cert, node-tls-key and node-tls-ca: set all three or none"},
+		{[]string{"cluster", "drain", "n1", "-n", "127.0.0.1:1", "--timeout", "1s"}, exitFailed, "no answer from 127.0.0.1:1: "},
 	} {
 		if code, _, errs := call(t, "", c.args...); code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: code %d, %q; want %q", c.args, code, errs, c.want)
@@ -207,20 +239,45 @@ func copyDir(t *testing.T, dir string) string {
 	return to
 }
 
-// Nodes with certificates form a cluster; one without, or with another authority's, is
-// refused with one line, and so is the command line.
+// Nodes with certificates form a cluster, and every verb speaks to them with one; a node
+// without, or with another authority's, is refused with one line, and so is the command line.
 func TestClusterWithTLS(t *testing.T) {
 	ours, other := peertest.NewAuthority(t, "ours"), peertest.NewAuthority(t, "other")
-	flags := func(a *peertest.Authority, prefix string) []string {
+	flags := func(a *peertest.Authority) []string {
 		cert, key, ca := a.Files(t, t.TempDir(), time.Now().Add(time.Hour), a)
-		return []string{"--" + prefix + "-cert=" + cert, "--" + prefix + "-key=" + key, "--" + prefix + "-ca=" + ca}
+		return []string{"--node-tls-cert=" + cert, "--node-tls-key=" + key, "--node-tls-ca=" + ca}
 	}
-	n1 := member(t, t.TempDir(), "n1", nil, flags(ours, "node-tls")...)
-	member(t, t.TempDir(), "n2", n1, flags(ours, "node-tls")...)
+	n1 := member(t, t.TempDir(), "n1", nil, flags(ours)...)
+	n2 := member(t, t.TempDir(), "n2", n1, flags(ours)...)
+	verb := func(args ...string) []string {
+		return slices.Concat([]string{"cluster"}, args, []string{"-n", n1.node}, flags(ours))
+	}
+	var out string
 	eventually(t, func() bool {
-		out := must(t, "", append([]string{"cluster", "info", "-n", n1.node}, flags(ours, "tls")...)...)
-		return strings.Contains(out, "n2")
-	}, func() string { return "n2 is no member" })
-	refusedLine(t, "no certificate", "set node-tls-cert", append(memberArgs("n3", n1), "--join-timeout=1s", "--data-dir", t.TempDir())...)
-	refusedLine(t, "wrong authority", "unknown authority", append(append(memberArgs("n3", n1), flags(other, "node-tls")...), "--join-timeout=1s", "--data-dir", t.TempDir())...)
+		out = must(t, "", verb("info")...)
+		return strings.Contains(out, "n2    voter")
+	}, func() string { return out })
+	refusedLine(t, "no certificate", "set node-tls-cert", append(memberArgs("n3", n1), "--join-timeout=2s", "--data-dir", t.TempDir())...)
+	refusedLine(t, "wrong authority", "unknown authority", append(append(memberArgs("n3", n1), flags(other)...), "--join-timeout=2s", "--data-dir", t.TempDir())...)
+	for _, args := range [][]string{{"info"}, {"health"}, {"remove", "n2"}, {"drain", "n2"}, {"backup", "--to", t.TempDir()}} {
+		args = slices.Concat([]string{"cluster"}, args, []string{"-n", n1.node, "--timeout=2s"})
+		if code, _, errs := call(t, "", args...); code != exitFailed || !strings.Contains(errs, "set node-tls-cert") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v without a certificate: code %d, %s", args, code, errs)
+		}
+	}
+
+	if _, out, errs := call(t, "", verb("health", "--compare")...); !strings.Contains(out, "STATE AFTER ENTRY") || strings.Contains(out, "differ") {
+		t.Errorf("health:\n%s%s", out, errs)
+	}
+	if out := must(t, "", verb("backup", "--to", filepath.Join(t.TempDir(), "backup"))...); !strings.Contains(out, "backup of cluster") {
+		t.Error(out)
+	}
+	must(t, "", verb("remove", "n2")...)
+	if code := n2.left(); code != exitFailed {
+		t.Errorf("removed: code %d: %s", code, n2.err)
+	}
+	must(t, "", verb("drain", "n1", "--force")...)
+	if code := n1.left(); code != exitOK {
+		t.Errorf("drained: code %d: %s", code, n1.err)
+	}
 }

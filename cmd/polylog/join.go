@@ -62,12 +62,11 @@ func (b *broker) settle(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.config.JoinTimeout)
 	defer cancel()
-	self := b.candidate()
-	a, err := client.Admit(ctx, &self, b.logRetry("asking to join is tried again"))
+	a, err := client.Admit(ctx, b.candidate, b.logRetry("asking to join is tried again"))
 	if err != nil || !b.home.IsNew() {
 		return err
 	}
-	b.log.Info("joining", "cluster", a.ClusterID, "node", self.ID, "leader", a.Leader)
+	b.log.Info("joining", "cluster", a.ClusterID, "node", b.home.NodeID(), "leader", a.Leader)
 	return b.home.Join(a.ClusterID)
 }
 
@@ -99,8 +98,7 @@ func (b *broker) join(ctx context.Context) error {
 	defer closeClient()
 	ctx, cancel := context.WithTimeout(ctx, b.config.JoinTimeout)
 	defer cancel()
-	self := b.candidate()
-	_, err := client.Join(ctx, &self, b.logRetry("joining is tried again"))
+	_, err := client.Join(ctx, b.candidate, b.logRetry("joining is tried again"))
 	return err
 }
 

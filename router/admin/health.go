@@ -42,7 +42,7 @@ func (s *Server) ask(ctx context.Context, members []Member) []NodeHealth {
 }
 
 // health is how the cluster is, as far as this node can tell.
-func (s *Server) health(ctx context.Context) Health {
+func (s *Server) health(ctx context.Context, compare bool) (Health, error) {
 	h := Health{Info: s.info(), Problems: []string{}}
 	h.Nodes = s.ask(ctx, h.Members)
 	var committed uint64
@@ -60,8 +60,16 @@ func (s *Server) health(ctx context.Context) Health {
 	for i, n := range h.Nodes {
 		h.Problems = append(h.Problems, n.problems(&h.Members[i], time.Now())...)
 	}
+	if compare {
+		c, err := s.compare(ctx)
+		if err != nil {
+			return h, err
+		}
+		h.Compared = c
+		h.Problems = append(h.Problems, c.problems()...)
+	}
 	h.Healthy = len(h.Problems) == 0
-	return h
+	return h, nil
 }
 
 // quorum is what is wrong with the cluster as a whole.

@@ -96,7 +96,11 @@ func (s *Server) drain(ctx context.Context, id string, force bool) error {
 		s.o.Stop("asked to by polylog cluster drain")
 		return nil
 	}
-	return s.askMember(ctx, id, &request{Op: opStop}, &struct{}{})
+	st, err := s.o.Network.OpenStream(ctx, id, Service)
+	if err != nil {
+		return core.E(core.Conflict, "node %s cannot be reached, it has stopped or is cut off: %v", id, err)
+	}
+	return call(st, &request{Op: opStop}, &struct{}{})
 }
 
 // enoughWithout is nil when the voters that run now, without one of them, are a majority:

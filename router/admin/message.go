@@ -30,8 +30,23 @@ type request struct {
 	Op        string     `json:"op"`
 	Node      string     `json:"node,omitempty"` // that it is about
 	Force     bool       `json:"force,omitempty"`
-	Hops      int        `json:"hops,omitempty"` // how often it was passed on
+	Compare   bool       `json:"compare,omitempty"` // health: compare the members' state too
+	Hops      int        `json:"hops,omitempty"`    // how often it was passed on
 	Candidate *candidate `json:"candidate,omitempty"`
+}
+
+const (
+	// callTimeout bounds what one node may take for an answer.
+	callTimeout = 10 * time.Second
+	// compareTimeout is callTimeout where all data has to be read first.
+	compareTimeout = time.Hour
+)
+
+func (r *request) timeout() time.Duration {
+	if r.Compare {
+		return compareTimeout
+	}
+	return callTimeout
 }
 
 // candidate is a router.Candidate on its way.
@@ -114,6 +129,20 @@ type Health struct {
 	Healthy  bool         `json:"healthy"`  // it serves, and no member has a problem
 	Problems []string     `json:"problems"` // in words
 	Nodes    []NodeHealth `json:"nodes"`    // in the order of Members
+	Compared *Comparison  `json:"compared,omitempty"`
+}
+
+// Comparison is what the members' states hash to; equal states have equal digests.
+type Comparison struct {
+	Index   uint64   `json:"index"` // after which log entry
+	Digests []Digest `json:"digests"`
+}
+
+// Digest is what one member's state hashes to, or why it could not say.
+type Digest struct {
+	ID     string `json:"id"`
+	SHA256 string `json:"sha256,omitempty"` // in hex
+	Error  string `json:"error,omitempty"`
 }
 
 // NodeHealth is what a member said, or why it said nothing.

@@ -75,7 +75,7 @@ func (s *Server) serve(_ string, st core.Stream) error {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return core.E(core.Invalid, "request that is no JSON: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(st.Context(), callTimeout)
+	ctx, cancel := context.WithTimeout(st.Context(), r.timeout())
 	defer cancel()
 	answer, err := s.answer(ctx, &r)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) answer(ctx context.Context, r *request) (any, error) {
 	case opStatus:
 		return s.o.Status(), nil
 	case opHealth:
-		return s.health(ctx), nil
+		return s.health(ctx, r.Compare)
 	case opStop:
 		s.o.Stop("asked to by polylog cluster drain")
 		return struct{}{}, nil
@@ -142,11 +142,12 @@ func (s *Server) passOn(ctx context.Context, r *request) (json.RawMessage, error
 	}
 	next := *r
 	next.Hops++
-	var answer json.RawMessage
-	if err := s.askMember(ctx, info.Leader.ID, &next, &answer); err != nil {
-		return nil, err
+	st, err := s.o.Network.OpenStream(ctx, info.Leader.ID, Service)
+	if err != nil {
+		return nil, core.E(core.KindOf(err), "node %s cannot reach the leader, node %s: %v", info.NodeID, info.Leader.ID, err)
 	}
-	return answer, nil
+	var answer json.RawMessage
+	return answer, call(st, &next, &answer)
 }
 
 // askMember asks another member.
