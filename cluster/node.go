@@ -195,7 +195,7 @@ func (n *Node) start() error {
 		Listener: n.o.Listener, Advertise: n.advertised(), TLS: n.o.TLS, DialFunc: n.o.DialFunc, Logger: n.o.Logger,
 	})
 	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), n.o.lease(), newRaftLogger(n.o.Logger))
-	n.transport.electable = n.electable
+	n.transport.electable, n.transport.inspected = n.electable, make(chan raft.RPC)
 	config := raftConfig(&n.o, n.o.NodeID, n.leadership.notify)
 	r, err := raft.NewRaft(config, n.fsm, n.logs, n.stable, n.snapshots, n.transport)
 	if err != nil {
@@ -207,6 +207,7 @@ func (n *Node) start() error {
 	}
 	n.alone.Store(len(n.servers()) == 1 && n.isLoneVoter())
 	r.RegisterObserver(n.leadership.observer)
+	n.loops.Go(n.inspectLoop)
 	n.loops.Go(n.watchLeadership)
 	n.loops.Go(n.readLoop)
 	n.loops.Go(n.remoteReadLoop)

@@ -27,6 +27,15 @@ type transport struct {
 	nudger    *nudger
 	lease     time.Duration // the leader's
 	electable func() error  // why this node must not ask for votes, or nil
+	inspected chan raft.RPC // calls that raft may have, see inspect.go; nil: all
+}
+
+// Consumer implements raft.Transport.
+func (t transport) Consumer() <-chan raft.RPC {
+	if t.inspected != nil {
+		return t.inspected
+	}
+	return t.NetworkTransport.Consumer()
 }
 
 // SetHeartbeatHandler does nothing, on purpose.
