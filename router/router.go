@@ -103,10 +103,12 @@ type Router struct {
 	membership sync.Mutex
 	self       announcement
 
-	digests   digests
-	hub       hub
-	consumers consumers
-	defs      queueDefs
+	digests    digests
+	hub        hub
+	consumers  consumers
+	defs       queueDefs
+	leases     leases
+	leaseWatch leaseWatch
 
 	creating  atomic.Int64  // partitions that are proposed just now
 	sweepable chan struct{} // wakes sweepLoop
@@ -152,6 +154,7 @@ func New(o Options) (*Router, error) {
 	r.digests.init()
 	r.hub.init(r)
 	r.consumers.init(r)
+	r.leases.init(r)
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
 		return nil, err
@@ -163,7 +166,9 @@ func New(o Options) (*Router, error) {
 		r.wakeSweep()
 	})
 	r.state.OnDigest(r.digests.take)
+	r.state.OnLeases(r.leases.applied)
 	r.log.Handle(digestService, r.serveDigest)
+	r.log.Handle(leaseService, r.serveLeaseRun)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	r.loops.Go(func() { r.announceLoop(ctx) })
@@ -173,10 +178,12 @@ func New(o Options) (*Router, error) {
 	r.loops.Go(func() { r.hub.feed.run(ctx) })
 	r.loops.Go(func() { r.hub.timers.run(ctx, r.now) })
 	r.loops.Go(func() { r.consumers.keep(ctx) })
+	r.loops.Go(func() { r.leases.keep(ctx) })
 	if o.RetentionInterval >= 0 {
 		r.loops.Go(func() { r.membershipLoop(ctx) })
 		r.loops.Go(func() { r.retentionLoop(ctx, o.RetentionInterval) })
 		r.loops.Go(func() { r.sweepLoop(ctx) })
+		r.loops.Go(func() { r.leaseWatchLoop(ctx) })
 	}
 	return r, nil
 }
@@ -186,6 +193,7 @@ func (r *Router) Close() {
 	r.stopOnce.Do(func() {
 		r.stop()
 		r.loops.Wait()
+		r.leases.close()
 		r.digests.close()
 		r.met.unregister()
 	})

@@ -35,6 +35,7 @@ type Lease struct {
 type LeaseEvent struct {
 	Node           string
 	Session, Claim uint64
+	Name           string // of the lease
 	Lost           bool
 }
 

@@ -138,7 +138,7 @@ func (s *State) acquireLease(tx txn, body []byte) core.Result {
 		case valid && !cmd.Takeover:
 			return refused(core.Conflict, "%.80q is owned by node %s", cmd.Name, old.Node)
 		case valid:
-			s.leaseEvents = append(s.leaseEvents, LeaseEvent{old.Node, old.Session, old.Claim, true})
+			s.leaseEvents = append(s.leaseEvents, LeaseEvent{old.Node, old.Session, old.Claim, cmd.Name, true})
 		}
 		tx.Delete(sessionLeaseKey(old.Session, cmd.Name))
 	}
@@ -149,7 +149,7 @@ func (s *State) acquireLease(tx txn, body []byte) core.Result {
 	is := Lease{cmd.Node, cmd.Session, cmd.Claim, token}
 	tx.Set(leaseKey(cmd.Name), is.encode())
 	tx.Set(sessionLeaseKey(cmd.Session, cmd.Name), nil)
-	s.leaseEvents = append(s.leaseEvents, LeaseEvent{cmd.Node, cmd.Session, cmd.Claim, false})
+	s.leaseEvents = append(s.leaseEvents, LeaseEvent{cmd.Node, cmd.Session, cmd.Claim, cmd.Name, false})
 	return core.Result{Body: wire.AppendUvarint(nil, token)}
 }
 
