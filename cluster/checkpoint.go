@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -13,14 +14,19 @@ import (
 // A checkpoint of the state machine is a raft snapshot: raft asks the apply
 // goroutine for one (freeze), we write the state, then the record that says how far
 // it reaches (snapshot.go). It is due by the memory of the machine's overlay, or by
-// the log's bytes since the last, which bound what a restart has to read again.
+// the log's bytes since the last, which bound what a restart has to read again. Where
+// entries come slowly, so that checkpoints cost little, fewer bytes are enough.
+
+// unhurried is which part of Options.CheckpointLogBytes suffices after CheckpointPause.
+const unhurried = 16
 
 // applied is told by the apply goroutine how many bytes of entries it has applied.
 func (n *Node) applied(bytes int) {
 	n.awaited.release(n.machine)
 	signal(n.transport.nudger.due)
 	since := n.sinceCheckpoint.Add(int64(bytes))
-	if since >= n.o.CheckpointLogBytes || n.machine.OverlayBytes() >= n.o.CheckpointBytes {
+	if since >= n.o.CheckpointLogBytes || n.machine.OverlayBytes() >= n.o.CheckpointBytes ||
+		since >= n.o.CheckpointLogBytes/unhurried && time.Since(n.frozen) >= n.o.CheckpointPause {
 		signal(n.checkpointDue)
 	}
 }
@@ -51,6 +57,7 @@ func (n *Node) checkpoint() {
 // freeze takes the frozen state over. Called from the apply goroutine.
 func (n *Node) freeze(c core.Checkpoint, dead core.LogIndex) raft.FSMSnapshot {
 	n.sinceCheckpoint.Store(0)
+	n.frozen = time.Now()
 	return &fsmSnapshot{n: n, checkpoint: c, dead: dead}
 }
 

@@ -46,6 +46,7 @@ type Node struct {
 
 	checkpointDue   chan struct{}
 	sinceCheckpoint atomic.Int64 // log bytes applied since the last Freeze
+	frozen          time.Time    // when that was; the apply goroutine's
 	checkpoints     atomic.Int64
 	checkpointing   sync.Mutex // held while a checkpoint is made
 

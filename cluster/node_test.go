@@ -92,6 +92,19 @@ func TestCheckpointIsDue(t *testing.T) {
 	for n.Stats().Checkpoints < 3 {
 		propose(t, n, "y")
 	}
+	// A part of that is enough when the last one was a while ago.
+	h.options.CheckpointLogBytes = 1000 * unhurried
+	h.options.CheckpointPause = time.Nanosecond
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = h.lead()
+	for n.Stats().Checkpoints < 3 {
+		if n.Stats().StoredBytes > h.options.CheckpointLogBytes {
+			t.Fatal("checkpoints wait for all of CheckpointLogBytes")
+		}
+		propose(t, n, "z")
+	}
 }
 
 func TestEntryTimeNeverGoesBack(t *testing.T) {

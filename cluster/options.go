@@ -68,6 +68,9 @@ type Options struct {
 	// entries (256 MiB) make a checkpoint due.
 	CheckpointBytes    int64
 	CheckpointLogBytes int64
+	// CheckpointPause is how long after the last checkpoint a sixteenth of CheckpointLogBytes
+	// is enough (10 s): what a restart reads again holds up its part in elections.
+	CheckpointPause time.Duration
 	// TrimPause is the least time between checkpoints that are made to free space (5 s).
 	TrimPause time.Duration
 	// ElectionTimeout is raft's heartbeat and election time-out (2 s); the leader's
@@ -120,6 +123,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxQueuedBytes, 64<<20)
 	setDefault(&o.CheckpointBytes, 64<<20)
 	setDefault(&o.CheckpointLogBytes, 256<<20)
+	setDefault(&o.CheckpointPause, 10*time.Second)
 	setDefault(&o.TrimPause, 5*time.Second)
 	setDefault(&o.ElectionTimeout, 2*time.Second)
 	setDefault(&o.RepairTimeout, time.Minute)
