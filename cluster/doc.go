@@ -30,10 +30,12 @@
 //     (checkpoint.go, catchup.go): raft keeps the old last index in memory and refuses
 //     what follows.
 //
-// The transport does three things more that raft leaves open: calls are bounded in bytes,
-// claim no more to be committed than what they have compared, and answers that come after
-// the leader's lease do not count. Calls that no sound node makes are refused before raft
-// sees them, which would end the process (inspect.go).
+// The transport does more that raft leaves open: calls are bounded in bytes, claim no more
+// to be committed than what they have compared, and answers that come after the leader's
+// lease do not count; entries that were taken late are not sent again. A vote is asked for
+// again where a kept connection is broken. Calls that no sound node makes are refused before
+// raft sees them, which would end the process (inspect.go). And a node with much to apply,
+// as after a restart, goes on answering (stepwise.go).
 //
 // # Any node
 //
@@ -52,9 +54,9 @@
 // # Goroutines and locks
 //
 // Raft has three goroutines of its own that call us: main (LogStore, StableStore), FSM
-// (fsm.go) and snapshots (snapshot.go). Ours: the inspector of calls
-// (inspect.go), the batcher and the completer (propose.go), the forwarder (forward.go), the watcher of leadership (leadership.go), the readers
-// (read.go, read_remote.go), the nudger (nudge.go), the checkpointer (checkpoint.go), the
+// (fsm.go) and snapshots (snapshot.go). Ours: the inspector of calls (inspect.go), the
+// batcher and the completer (propose.go), the forwarder (forward.go), the watcher of
+// leadership (leadership.go), the readers (read.go, read_remote.go), the nudger (nudge.go), the checkpointer (checkpoint.go), the
 // one that catches up (catchup.go), the scrubber (scrub.go) and the stall watch
 // (failure.go). The locks are proposer.mu, forwarder.mu, answers.mu, nudger.mu, awaited.mu
 // and leadership.mu; none is held while taking another or while calling raft or the state

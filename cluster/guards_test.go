@@ -33,7 +33,11 @@ type scripted struct {
 
 func newScripted(tb testing.TB, id string) *scripted {
 	tb.Helper()
-	l := listen(tb)
+	return newScriptedOn(tb, id, listen(tb))
+}
+
+func newScriptedOn(tb testing.TB, id string, l net.Listener) *scripted {
+	tb.Helper()
 	network := peer.New(peer.Options{ClusterID: testCluster, NodeID: id, Listener: l})
 	p := &scripted{tb: tb, network: network, tr: newTransport(network, id, l.Addr().String(), time.Hour, hclog.NewNullLogger())}
 	tb.Cleanup(func() { _, _ = p.tr.Close(), network.Close() })

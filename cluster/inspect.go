@@ -34,6 +34,7 @@ func (n *Node) inspectLoop() {
 				rpc.Respond(nil, err)
 				continue
 			}
+			n.stepwise(rpc.Command)
 			select {
 			case n.transport.inspected <- rpc:
 			case <-n.stop:

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -26,6 +27,7 @@ type transport struct {
 	*raft.NetworkTransport
 	nudger    *nudger
 	lease     time.Duration // the leader's
+	now       func() time.Time
 	electable func() error  // why this node must not ask for votes, or nil
 	inspected chan raft.RPC // calls that raft may have, see inspect.go; nil: all
 }
@@ -61,8 +63,9 @@ const maxAppendBytes = 4 << 20
 // Raft takes an answer for a sign, as of now, that the follower knows no other leader.
 // But it may have waited in a socket for a process that was suspended, and a new leader
 // may have been elected meanwhile: reads confirmed by such an answer would be stale. So
-// one that took longer than the lease does not count. The follower voted for nobody else
-// within that time, and raft sends again, which costs little: the entries are there.
+// one that took longer than the lease does not count. But the follower has the entries,
+// and over a slow network would have them sent again, and answer late again: so it is
+// asked at once, without them, and an answer to that within the lease counts for both.
 func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	args.Entries = args.Entries[:fitting(args.Entries, maxAppendBytes)]
 	compared := args.PrevLogEntry
@@ -70,15 +73,26 @@ func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args
 		compared = args.Entries[k-1].Index
 	}
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, compared)
-	sent := time.Now()
-	err := t.NetworkTransport.AppendEntries(id, qualified(id, addr), args, resp)
-	if took := time.Since(sent); err == nil && took > t.lease {
+	took, err := t.appendEntries(id, addr, args, resp)
+	if k := len(args.Entries); err == nil && took > t.lease && resp.Success && k > 0 {
+		again := *args
+		again.Entries, again.PrevLogEntry, again.PrevLogTerm = nil, compared, args.Entries[k-1].Term
+		*resp = raft.AppendEntriesResponse{}
+		took, err = t.appendEntries(id, addr, &again, resp)
+	}
+	if err == nil && took > t.lease {
 		return core.E(core.Unavailable, "answer after %v, the lease is %v", took, t.lease)
 	}
 	if err == nil && resp.Success {
 		t.nudger.tell(id, args.LeaderCommitIndex)
 	}
 	return err
+}
+
+func (t transport) appendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (took time.Duration, err error) {
+	sent := t.now()
+	err = t.NetworkTransport.AppendEntries(id, qualified(id, addr), args, resp)
+	return t.now().Sub(sent), err
 }
 
 // fitting is how many of the first entries have up to limit bytes, at least one.
@@ -97,7 +111,7 @@ func (t transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, args *
 	if err := t.electable(); err != nil {
 		return err
 	}
-	return t.NetworkTransport.RequestVote(id, qualified(id, addr), args, resp)
+	return t.ask(func() error { return t.NetworkTransport.RequestVote(id, qualified(id, addr), args, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
@@ -105,7 +119,23 @@ func (t transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, arg
 	if err := t.electable(); err != nil {
 		return err
 	}
-	return t.NetworkTransport.RequestPreVote(id, qualified(id, addr), args, resp)
+	return t.ask(func() error { return t.NetworkTransport.RequestPreVote(id, qualified(id, addr), args, resp) })
+}
+
+// ask asks for a vote, again where a kept connection was found broken, as all are to a
+// node that was restarted: raft takes that for a refusal, and a refusal costs an election
+// time-out. To ask twice changes nothing.
+func (t transport) ask(vote func() error) error {
+	begin := t.now()
+	var err error
+	for range maxPool + 1 {
+		err = vote()
+		var ours *core.Error // of a new connection
+		if err == nil || errors.As(err, &ours) || t.now().Sub(begin) > t.lease {
+			break
+		}
+	}
+	return err
 }
 
 // InstallSnapshot implements raft.Transport.
@@ -123,18 +153,25 @@ func qualified(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(string(id) + " " + string(addr))
 }
 
-const rpcTimeout = 10 * time.Second
+const (
+	rpcTimeout = 10 * time.Second
+	maxPool    = 3 // kept connections to each node: heartbeats, entries, nudges
+)
 
 // newTransport has raft speak through network. own is this node's id, addr what other
 // nodes dial.
 func newTransport(network *peer.Network, own, addr string, lease time.Duration, logger hclog.Logger) transport {
-	return transport{nudger: newNudger(), lease: lease, electable: func() error { return nil }, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	calls := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          &streamLayer{Listener: network.Raft(), network: network, own: own, addr: address(addr)},
-		MaxPool:         3, // heartbeats, entries, nudges
+		MaxPool:         maxPool,
 		MaxRPCsInFlight: 1, // guard 5: no pipelining
 		Timeout:         rpcTimeout,
 		Logger:          logger,
-	})}
+	})
+	return transport{
+		NetworkTransport: calls, nudger: newNudger(),
+		lease: lease, now: time.Now, electable: func() error { return nil },
+	}
 }
 
 // streamLayer is raft's stream layer. It leads a node's calls to itself through a pipe,
