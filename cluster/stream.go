@@ -26,6 +26,9 @@ func (n *Node) OpenStreamTo(ctx context.Context, nodeID, addr, service string) (
 	return n.network.Open(ctx, nodeID, addr, service)
 }
 
+// Silent reports whether somebody takes connections at addr and says nothing until ctx ends.
+func (n *Node) Silent(ctx context.Context, addr string) bool { return n.network.Silent(ctx, addr) }
+
 // OpenStream opens a stream for a service of a node, which may be this one. It ends
 // with ctx, which must be cancelled in the end unless Recv has given an error. The error
 // is of kind NotFound where no member has that id, and Unavailable where the node cannot

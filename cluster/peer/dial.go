@@ -36,6 +36,25 @@ func (n *Network) Dial(ctx context.Context, addr string, use Use, wanted string)
 	return c, nil
 }
 
+// Silent reports whether somebody takes connections at addr but does not answer the greeting
+// until ctx ends, as a node that is suspended. Who is gone, and who answers whatever it be, is
+// not silent.
+func (n *Network) Silent(ctx context.Context, addr string) bool {
+	raw, err := n.o.DialFunc(ctx, addr)
+	if err != nil {
+		return false
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	defer stop()
+	c, err := n.introduce(ctx, raw, addr, &hello{version: version, use: streams, cluster: n.o.ClusterID, node: n.o.NodeID})
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	_ = raw.Close()
+	return ctx.Err() != nil
+}
+
 // introduce does the caller's half of the greeting.
 func (n *Network) introduce(ctx context.Context, c net.Conn, addr string, h *hello) (net.Conn, error) {
 	if err := c.SetDeadline(time.Now().Add(greetingTimeout)); err != nil {

@@ -269,3 +269,36 @@ func FuzzGreeting(f *testing.F) {
 		}
 	})
 }
+
+// Silent is who takes connections and says nothing, nobody else.
+func TestSilent(t *testing.T) {
+	a, b := node(t, "a", nil), node(t, "b", nil)
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes them
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for name, c := range map[string]struct {
+		addr string
+		want bool
+	}{
+		"mute": {mute.Addr().String(), true},
+		"node": {b.o.Advertise, false},
+		"gone": {gone.Addr().String(), false},
+	} {
+		timeout := time.Minute
+		if c.want {
+			timeout = 50 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		if got := a.Silent(ctx, c.addr); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		cancel()
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,6 +143,7 @@ func TestClusterLife(t *testing.T) {
 			append(memberArgs("n9", n1), "--clock-offset", offset, "--data-dir", t.TempDir())...)
 	}
 	refusedLine(t, "an address of another service", "", append(memberArgs("n9", nil), "--join="+n1.kafka, "--join-timeout=1s", "--data-dir", t.TempDir())...)
+	refusedLine(t, "a copy of the leader's data", "node n1 already runs at "+n1.node, append(memberArgs("n1", nil), "--data-dir", copyDir(t, n1.dir))...)
 	refusedLine(t, "a copy of a running node's data", "node n3 already runs at "+n3.node, append(memberArgs("n3", nil), "--data-dir", copyDir(t, n3.dir))...)
 
 	// Removed, n3 ends, cannot come back with its data, and can without.
@@ -171,6 +173,12 @@ func TestClusterLife(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	refusedLine(t, "a member whose clock is off now", "the clock of node n2 is ", append(memberArgs("n2", nil), "--clock-offset=1h", "--data-dir", dirs["n2"])...)
+	suspended, err := net.Listen("tcp", n2.node) // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusedLine(t, "a copy of a suspended node's data", "node n2 already runs at "+n2.node+", it seems", append(memberArgs("n2", nil), "--data-dir", dirs["n2"])...)
+	_ = suspended.Close()
 	n2 = member(t, dirs["n2"], "n2", nil)
 	n1.voters(t, "n1", "n2", "n3")
 

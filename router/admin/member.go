@@ -11,8 +11,9 @@ import (
 )
 
 // admit is the leader's answer to a node that wants to take part, or to go on. Of a member
-// that has moved it takes over the address, unless somebody still answers for it at the old
-// one: that is a copy of its data directory, and both would speak for one node.
+// that has moved it takes over the address, unless somebody still listens for it at the old
+// one: that is a copy of its data directory, and both would speak for one node. So is who asks
+// under the leader's own id from elsewhere.
 func (s *Server) admit(ctx context.Context, c *router.Candidate) (Admission, error) {
 	r := s.o.Router
 	if err := r.Admit(ctx, c); err != nil {
@@ -28,13 +29,33 @@ func (s *Server) admit(ctx context.Context, c *router.Candidate) (Admission, err
 		return a, nil
 	}
 	was := info.Members[i].Addr
-	if was == c.Addr || c.ID == info.NodeID {
+	switch {
+	case c.ID == info.NodeID:
+		if self := s.o.Self(); c.Addr != self.Addr { // it may have asked before it led
+			return a, errRuns(c.ID, self.Addr)
+		}
 		return a, nil
+	case was == c.Addr:
+		return a, nil
+	case s.silent(ctx, was):
+		return a, core.E(core.Conflict, "node %s already runs at %s, it seems: who listens there does not answer; end that process first", c.ID, was)
 	}
 	if st, err := s.probe(ctx, c.ID, was); err == nil && st.ID == c.ID {
-		return a, core.E(core.Conflict, "node %s already runs at %s: two nodes have one id, or one data directory was copied", c.ID, was)
+		return a, errRuns(c.ID, was)
 	}
 	return a, r.AddMember(ctx, c)
+}
+
+func errRuns(id, addr string) error {
+	return core.E(core.Conflict, "node %s already runs at %s: two nodes have one id, or one data directory was copied", id, addr)
+}
+
+// silent reports whether somebody takes connections at addr and says nothing, as a process
+// does that is suspended.
+func (s *Server) silent(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout/2)
+	defer cancel()
+	return s.o.Network.Silent(ctx, addr)
 }
 
 // join has a node take part that listens already.

@@ -19,6 +19,9 @@ type Network interface {
 	OpenStream(ctx context.Context, id, service string) (core.Stream, error)
 	// OpenStreamTo opens a stream to the node id at addr, member or not.
 	OpenStreamTo(ctx context.Context, id, addr, service string) (core.Stream, error)
+	// Silent reports whether somebody takes connections at addr and says nothing until
+	// ctx ends.
+	Silent(ctx context.Context, addr string) bool
 }
 
 // Options are what a Server is made of; all but Logger are required.
