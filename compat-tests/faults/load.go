@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"polylog/compat/harness/ledger"
 )
@@ -49,6 +51,25 @@ func impatient(addrs []string) []kgo.Opt {
 	}
 }
 
+// withoutGreeting has a client send its requests first on a new connection, and not ask for the
+// broker's versions: a paused process's connections open, and the client would wait for
+// that answer once for each request that it had in flight there, before it moves any of
+// them to the leader that it knows by then.
+func withoutGreeting(ctx context.Context, addrs []string) (kgo.Opt, error) {
+	cl, err := kgo.NewClient(impatient(addrs)...)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	resp, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	versions := kversion.FromApiVersionsResponse(resp)
+	versions.SetMaxKeyVersion(kmsg.NewPtrApiVersionsRequest().Key(), -1)
+	return kgo.MaxVersions(versions), nil
+}
+
 // bodySize is small most times, and now and then large enough to stand alone in a log entry.
 func bodySize(rng *rand.Rand) int {
 	if rng.IntN(2000) == 0 {
@@ -73,7 +94,11 @@ func (l *load) start(ctx context.Context) error {
 }
 
 func (l *load) produce(ctx context.Context, num int64) error {
-	cl, err := kgo.NewClient(append(impatient(l.addrs),
+	versions, err := withoutGreeting(ctx, l.addrs)
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(append(impatient(l.addrs), versions,
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2*time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.UnknownTopicRetries(-1), kgo.ProducerBatchMaxBytes(200_000), kgo.ProduceRequestTimeout(time.Second),
 		kgo.RecordRetries(1<<30), kgo.RequestRetries(1<<20),
