@@ -20,6 +20,8 @@ const (
 	// leaseTimeout is how long the leader fails to reach a node before its leases are
 	// free.
 	leaseTimeout = 10 * time.Second
+	// leasesPerSweep makes one command about a millisecond of the applier's time.
+	leasesPerSweep = 250
 )
 
 // serveLeaseRun tells the name of this run.
@@ -90,7 +92,7 @@ func (r *Router) ExpireLeases(ctx context.Context) error {
 	}
 	w.silent = silent
 	for r.state.LeasesToSweep() {
-		cmd := state.SweepLeases{Work: workPerSweep}
+		cmd := state.SweepLeases{Work: leasesPerSweep}
 		if _, err := r.propose(ctx, cmd.Command()); err != nil {
 			return err
 		}
@@ -99,14 +101,17 @@ func (r *Router) ExpireLeases(ctx context.Context) error {
 }
 
 // reach asks the nodes for their runs, all at the same time; one that does not answer has
-// none.
+// none. This node, which may listen for no others, need not ask itself.
 func (r *Router) reach(ctx context.Context, sessions map[string]state.Session) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, leaseProbeTimeout)
 	defer cancel()
 	var mu sync.Mutex
-	runs := map[string]string{}
+	runs := map[string]string{r.leases.node: r.leases.run}
 	var asked sync.WaitGroup
 	for node := range sessions {
+		if node == r.leases.node {
+			continue
+		}
 		asked.Go(func() {
 			s, err := r.log.OpenStream(ctx, node, leaseService)
 			if err != nil {

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"polylog/cmd/polylog/config"
+	"polylog/core"
+	"polylog/router"
+)
+
+// leaseBroker is a whole broker that serves no clients; join may be empty.
+func leaseBroker(t *testing.T, id, dir, join string) *broker {
+	t.Helper()
+	c := config.Default()
+	c.DataDir, c.NodeID = dir, id
+	c.KafkaListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, "127.0.0.1:0"
+	if join != "" {
+		c.Join = []string{join}
+	}
+	b := newBroker(c, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	if err := b.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func closeBroker(t *testing.T, b *broker) {
+	t.Helper()
+	if err := b.close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Leases through raft and the network: a follower's are taken over by the leader, and free
+// when it has stopped.
+func TestLeasesInCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("joining takes seconds")
+	}
+	n1 := leaseBroker(t, "n1", t.TempDir(), "")
+	defer func() { closeBroker(t, n1) }()
+	n2 := leaseBroker(t, "n2", t.TempDir(), n1.nodeAddr())
+	eventually(t, func() bool {
+		return n1.router.FeatureLevel() == 2 && n2.router.FeatureLevel() == 2
+	}, func() string { return "the feature level does not rise" })
+	acquire := func(b *broker, name string, takeover bool) (*router.Lease, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		return b.router.AcquireLease(ctx, name, takeover)
+	}
+	x, err := acquire(n2, "x", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := acquire(n1, "x", false); core.KindOf(err) != core.Conflict {
+		t.Fatalf("owned by n2: %v", err)
+	}
+	if err := x.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// What the leader asks a node to see that it still runs.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := n1.node.Load().OpenStream(ctx, "n2", "lease-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := s.Recv(); err != nil || string(run) != n1.state.Sessions()["n2"].Run {
+		t.Fatalf("run %q, %v", run, err)
+	}
+	taken, err := acquire(n1, "x", true)
+	if err != nil || taken.Token() <= x.Token() {
+		t.Fatalf("token %d after %d: %v", taken.Token(), x.Token(), err)
+	}
+	<-x.Lost()
+	if _, err := acquire(n2, "y", false); err != nil {
+		t.Fatal(err)
+	}
+	closeBroker(t, n2)
+	if _, _, err := n1.router.LeaseOwner("y"); core.KindOf(err) != core.NotFound {
+		t.Errorf("the owner has stopped: %v", err)
+	}
+	select {
+	case <-taken.Lost():
+		t.Error("the leader has lost its own")
+	default:
+	}
+}
