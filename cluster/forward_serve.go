@@ -39,7 +39,11 @@ func (n *Node) takeProposals(s core.Stream, a *answers) {
 				if !a.expect() {
 					return false
 				}
-				err := n.proposer.submit(proposal{command: commandOf(record), done: a.add})
+				c := commandOf(record)
+				err := n.o.Admit(c.Code) // by the level here, whatever the other node believes
+				if err == nil {
+					err = n.proposer.submit(proposal{command: c, done: a.add})
+				}
 				if err != nil {
 					a.refuse(err)
 				}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -261,5 +262,48 @@ func TestRefusalComesLast(t *testing.T) {
 	<-ended
 	if !slices.Equal(got, []core.Kind{core.OK, core.Closed}) {
 		t.Fatalf("answers %v", got)
+	}
+}
+
+// A forwarded command that must not be in the log is answered, in its place, and never
+// gets there.
+func TestForwardedCommandsAreAdmitted(t *testing.T) {
+	h := newHarness(t, vfs.NewMem())
+	h.options.Admit = func(c core.Code) error {
+		if c != 1 {
+			return core.E(core.Unsupported, "code %d", c)
+		}
+		return nil
+	}
+	n := h.lead()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := n.OpenStream(ctx, n.o.NodeID, proposeService)
+	must(t, err)
+	_, err = s.Recv() // it takes commands
+	must(t, err)
+	sound, unknown := command("sound"), command("unknown")
+	unknown.Code = 30
+	must(t, s.Send(core.AppendCommand(core.AppendCommand(core.AppendCommand(nil, &sound), &unknown), &sound)))
+	var got []core.Kind
+	in := assembler{limit: core.MaxCommandLen}
+	for {
+		msg, err := s.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		must(t, in.add(msg, func(r []byte) bool {
+			o, err := decodeAnswer(r)
+			must(t, err)
+			got = append(got, core.KindOf(o.err))
+			return true
+		}))
+	}
+	if !slices.Equal(got, []core.Kind{core.OK, core.Unsupported}) { // what came after it is sent again
+		t.Errorf("answers %v", got)
+	}
+	if bodies := h.machine.bodies(); !slices.Equal(bodies, []string{"sound"}) {
+		t.Errorf("the log has %q", bodies)
 	}
 }

@@ -73,6 +73,10 @@ type Options struct {
 	CheckpointPause time.Duration
 	// TrimPause is the least time between checkpoints that are made to free space (5 s).
 	TrimPause time.Duration
+	// Admit is why a command that another node forwards must not get into the log, or nil:
+	// a code that this program or the cluster does not know would end every member. All
+	// are admitted when it is nil itself.
+	Admit func(core.Code) error
 	// ElectionTimeout is raft's heartbeat and election time-out (2 s); the leader's
 	// lease is half of it. Below 2 s a slow disk costs elections (guard 1).
 	ElectionTimeout time.Duration
@@ -113,6 +117,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Restart == nil {
 		o.Restart = o.Fatal
+	}
+	if o.Admit == nil {
+		o.Admit = func(core.Code) error { return nil }
 	}
 	if o.LeaderChanged == nil {
 		o.LeaderChanged = func() {}

@@ -35,6 +35,18 @@ const (
 	CodeDigest              core.Code = 50
 )
 
+// known reports whether State.command has the code.
+func known(code core.Code) bool {
+	switch {
+	case code >= CodeAppend && code <= CodeForgetMember,
+		code >= CodeDeclareQueue && code <= CodeSettle,
+		code >= CodeOpenSession && code <= CodeSweepLeases,
+		code == CodeDigest:
+		return true
+	}
+	return false
+}
+
 // invalid is the result of a command whose body cannot be read.
 func invalid(what string, err error) core.Result {
 	return core.Result{Err: core.E(core.Invalid, "%s: %v", what, err)}

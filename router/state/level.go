@@ -39,9 +39,12 @@ func tooLow(code core.Code, level int) *core.Error {
 	return nil
 }
 
-// Supports is nil when the cluster's feature level allows commands of this code. The level
-// never falls, so what is allowed once stays so.
+// Supports is nil when this program knows commands of this code and the cluster's feature
+// level allows them. The level never falls, so what is allowed once stays so.
 func (s *State) Supports(code core.Code) error {
+	if !known(code) {
+		return core.E(core.Unsupported, "command code %d, which this program does not know", code)
+	}
 	if e := tooLow(code, s.Level()); e != nil {
 		return e
 	}
