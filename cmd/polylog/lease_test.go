@@ -34,8 +34,8 @@ func closeBroker(t *testing.T, b *broker) {
 	}
 }
 
-// Leases through raft and the network: a follower's are taken over by the leader, and free
-// when it has stopped.
+// Leases through raft and the network: a node's are taken over by another one, and it is
+// told.
 func TestLeasesInCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("joining takes seconds")
@@ -43,6 +43,7 @@ func TestLeasesInCluster(t *testing.T) {
 	n1 := leaseBroker(t, "n1", t.TempDir(), "")
 	defer func() { closeBroker(t, n1) }()
 	n2 := leaseBroker(t, "n2", t.TempDir(), n1.nodeAddr())
+	defer func() { closeBroker(t, n2) }()
 	eventually(t, func() bool {
 		return n1.router.FeatureLevel() == 2 && n2.router.FeatureLevel() == 2
 	}, func() string { return "the feature level does not rise" })
@@ -76,16 +77,9 @@ func TestLeasesInCluster(t *testing.T) {
 		t.Fatalf("token %d after %d: %v", taken.Token(), x.Token(), err)
 	}
 	<-x.Lost()
-	if _, err := acquire(n2, "y", false); err != nil {
-		t.Fatal(err)
-	}
-	closeBroker(t, n2)
-	if _, _, err := n1.router.LeaseOwner("y"); core.KindOf(err) != core.NotFound {
-		t.Errorf("the owner has stopped: %v", err)
-	}
 	select {
 	case <-taken.Lost():
-		t.Error("the leader has lost its own")
+		t.Error("the new owner has lost it")
 	default:
 	}
 }
