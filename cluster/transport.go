@@ -195,6 +195,15 @@ func (a address) String() string { return string(a) }
 // Addr implements net.Listener.
 func (s *streamLayer) Addr() net.Addr { return s.addr }
 
+// Accept implements net.Listener.
+func (s *streamLayer) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return newBoundedConn(c), nil
+}
+
 // Dial implements raft.StreamLayer, for a qualified address.
 func (s *streamLayer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	id, addr, _ := strings.Cut(string(to), " ")
