@@ -208,6 +208,19 @@ func TestClusterLife(t *testing.T) {
 		append(memberArgs("n5", n3), "--data-dir", t.TempDir(), "--join-timeout=5s")...)
 }
 
+// A node that the leader could not reach has a data directory already, and joins with it when
+// its address is right; without --join it says what is missing instead of waiting for ever.
+func TestRefusedNodeJoinsLater(t *testing.T) {
+	n1, dir := member(t, t.TempDir(), "n1", nil), t.TempDir()
+	for range 2 {
+		refusedLine(t, "an address that leads nowhere", "the leader cannot reach node n2 at 127.0.0.1:1",
+			append(memberArgs("n2", n1), "--node-advertise=127.0.0.1:1", "--data-dir", dir)...)
+	}
+	refusedLine(t, "without --join", "was made to join a cluster and has not yet: start with --join", append(memberArgs("n2", nil), "--data-dir", dir)...)
+	member(t, dir, "n2", n1)
+	n1.voters(t, "n1", "n2")
+}
+
 func TestClusterVerbsRefuse(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -31,7 +31,11 @@ func (b *broker) candidate() router.Candidate {
 // entry, though the data directory was empty when the process started.
 func (b *broker) isNew() bool {
 	n := b.node.Load()
-	return b.fresh && (n == nil || n.Stats().Last == 0)
+	if n == nil {
+		return b.fresh
+	}
+	s := n.Stats()
+	return s.Last == 0 && s.Snapshot == 0
 }
 
 // nodeAddr is the address that other nodes dial; empty where there is none.
@@ -86,9 +90,10 @@ func (b *broker) checkForeign(ctx context.Context, client *admin.Client) error {
 	return nil
 }
 
-// join has the cluster add this node, where it does not take part already.
+// join has the cluster add this node, where it never took part: an earlier start with this
+// data directory may have been refused, or have ended, before that.
 func (b *broker) join(ctx context.Context) error {
-	if !b.fresh || !b.home.Joined() || b.node.Load().IsMember() {
+	if !b.home.Joined() || !b.isNew() {
 		return nil
 	}
 	if len(b.config.Join) == 0 {
