@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,30 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatalf("%d bodies, want %d and one", len(got), len(want))
 	}
 	propose(t, r, "goes on")
+}
+
+// A node that no leader confirms to be up to date gives no backup.
+func TestNoBackupWithoutLeader(t *testing.T) {
+	nw := newDamageNetwork(t)
+	cutOff := nw.follower()
+	for _, nd := range nw.nodes {
+		if nd != cutOff {
+			nd.isolate()
+		}
+	}
+	cutOff.isolate()
+	fs := vfs.NewMem()
+	_, err := backUp(t, cutOff.n, fs, "backup")
+	wantKind(t, err, core.NotLeader)
+	if _, err := fs.Stat("backup"); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a backup was made: %v", err)
+	}
+	for _, nd := range nw.nodes {
+		nd.heal()
+	}
+	nw.converge()
+	_, err = backUp(t, cutOff.n, fs, "backup")
+	must(t, err)
 }
 
 // A restore that is interrupted leaves no node behind, and can be repeated.

@@ -77,7 +77,9 @@ func (n *Node) acquireExport(ctx context.Context, now bool) (*export, error) {
 	x.making.Lock()
 	defer x.making.Unlock()
 	if now {
-		n.checkpointNow(ctx)
+		if err := n.checkpointNow(ctx); err != nil {
+			return nil, err
+		}
 	}
 	x.mu.Lock()
 	for _, e := range x.all {
@@ -99,18 +101,21 @@ func (n *Node) acquireExport(ctx context.Context, now bool) (*export, error) {
 	return e, nil
 }
 
-// currentTimeout bounds how long a backup waits to hear what is committed: one can be had
-// of a node without a leader, too.
+// currentTimeout bounds how long a backup waits for a leader to confirm what is committed.
 const currentTimeout = 5 * time.Second
 
-// checkpointNow makes a checkpoint of everything that was acknowledged before.
-func (n *Node) checkpointNow(ctx context.Context) {
+// checkpointNow makes a checkpoint of everything that was acknowledged before. Where no
+// leader confirms that it has all of that, there is none: an old state that is taken for a
+// new one is no backup.
+func (n *Node) checkpointNow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, currentTimeout)
 	defer cancel()
 	if err := n.ReadIndex(ctx); err != nil {
-		n.o.Logger.Warn("a backup is made of a node that may be behind", "err", err)
+		n.o.Logger.Warn("no backup: this node may lack what was acknowledged", "err", err)
+		return core.E(core.NotLeader, "node %s cannot give a backup that has everything: no leader of the cluster has confirmed it: %v", n.o.NodeID, err)
 	}
 	n.checkpoint()
+	return nil
 }
 
 func (n *Node) makeExport(ctx context.Context, e *export) error {

@@ -22,8 +22,9 @@ func clusterBackup(n *nodeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "backup --to DIR", Short: "Copy a running node's data to a directory", Args: cobra.NoArgs,
 		Long: "backup copies everything that was acknowledged before to a directory that does not exist yet. The node\n" +
-			"at --node, from which it comes, goes on meanwhile. Every byte is checked. Called again after\n" +
-			"it was interrupted, it goes on where it was.",
+			"at --node, from which it comes, goes on meanwhile; where no leader confirms that it has everything,\n" +
+			"there is no backup. Every byte is checked. Called again after it was interrupted, it goes on\n" +
+			"where it was.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
 				return usageError{errors.New("--to is missing: the directory for the backup")}
@@ -41,7 +42,7 @@ func clusterBackup(n *nodeFlags) *cobra.Command {
 	return cmd
 }
 
-// backup takes the backup from the first of the nodes that answers.
+// backup takes the backup from the first of the nodes that answers and knows to be up to date.
 func (n *nodeFlags) backup(ctx context.Context, to string) (info cluster.BackupInfo, err error) {
 	network, err := n.connect()
 	if err != nil {
@@ -50,10 +51,13 @@ func (n *nodeFlags) backup(ctx context.Context, to string) (info cluster.BackupI
 	defer network.Close() //nolint:errcheck // nothing is left to lose
 	for _, addr := range n.addrs {
 		info, err = backupFrom(ctx, network, addr, to)
-		if core.KindOf(err) != core.Unavailable {
+		switch core.KindOf(err) {
+		case core.NotLeader: // none has confirmed what the node has
+		case core.Unavailable:
+			err = fmt.Errorf("no answer from %s: %w", addr, err)
+		default:
 			return info, err
 		}
-		err = fmt.Errorf("no answer from %s: %w", addr, err)
 	}
 	return info, err
 }
