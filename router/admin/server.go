@@ -153,13 +153,15 @@ func (s *Server) passOn(ctx context.Context, r *request) (json.RawMessage, error
 	return answer, call(st, &next, &answer)
 }
 
-// askMember asks another member.
+// askMember asks another member. Where the connection is refused nobody was asked: at the
+// member's address is another node, or one of another cluster, as in a restored cluster whose
+// log, while it is replayed, names the old one's members. That is no answer of ours.
 func (s *Server) askMember(ctx context.Context, id string, r *request, answer any) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	st, err := s.o.Network.OpenStream(ctx, id, Service)
 	if err != nil {
-		return err
+		return core.E(core.Unavailable, "%v", err)
 	}
 	return call(st, r, answer)
 }
