@@ -64,7 +64,7 @@ func (s *Server) join(ctx context.Context, c *router.Candidate) (Admission, erro
 	if err != nil || a.Member {
 		return a, err
 	}
-	st, err := s.probe(ctx, c.ID, c.Addr)
+	st, err := s.reach(ctx, c.ID, c.Addr)
 	if err != nil {
 		return a, core.E(core.Invalid, "the leader cannot reach node %s at %s (set node-advertise to an address that it can): %v", c.ID, c.Addr, err)
 	}

@@ -179,3 +179,26 @@ func (s *Server) probe(ctx context.Context, id, addr string) (st Status, err err
 	}
 	return st, call(stream, &request{Op: opStatus}, &st)
 }
+
+// reach is probe for a node that has just begun to listen: until the connection's pause after
+// an earlier failure is over, what is heard of it is that failure.
+func (s *Server) reach(ctx context.Context, id, addr string) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	tick := time.NewTicker(reachPause)
+	defer tick.Stop()
+	for {
+		st, err := s.probe(ctx, id, addr)
+		if err == nil || core.KindOf(err) != core.Unavailable {
+			return st, err
+		}
+		select {
+		case <-ctx.Done():
+			return st, err
+		case <-tick.C:
+		}
+	}
+}
+
+// reachPause is between two tries of reach.
+const reachPause = 100 * time.Millisecond

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"polylog/core"
@@ -50,5 +51,30 @@ func TestOnlyAnAnswerExpels(t *testing.T) {
 		if err := s.Check(t.Context()); core.KindOf(err) != c.want || c.asked == 0 {
 			t.Errorf("%s: %v, asked %d", name, err, c.asked)
 		}
+	}
+}
+
+// late is a network where a node is reached at the third try.
+type late struct {
+	members
+	err error
+}
+
+func (l *late) OpenStreamTo(ctx context.Context, id, _, service string) (core.Stream, error) {
+	if l.asked == 2 {
+		l.dial = l.err
+	}
+	return l.OpenStream(ctx, id, service)
+}
+
+// That nobody listened at a joining node's address a moment ago is no reason to refuse it.
+func TestJoinerIsReachedAfterAPause(t *testing.T) {
+	for _, last := range []error{nil, refused} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Server{o: Options{Network: &late{members{dial: refused, says: each(nil)}, last}}}
+			if _, err := s.reach(t.Context(), "n3", "host:1"); core.KindOf(err) != core.KindOf(last) {
+				t.Errorf("%v, want %v", err, last)
+			}
+		})
 	}
 }
