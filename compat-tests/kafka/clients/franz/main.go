@@ -165,7 +165,8 @@ func (d *driver) join(a proto.Args) (proto.Args, error) {
 				return nil
 			}
 			f.EachRecord(func(r *kgo.Record) { d.Rec(a["member"], r.Topic, r.Partition, r.Offset, r.Value) })
-			err := errors.Join(f.Err(), cl.CommitUncommittedOffsets(ctx))
+			// What was shown is committed, also when the order to leave has come meanwhile.
+			err := errors.Join(f.Err(), cl.CommitUncommittedOffsets(context.WithoutCancel(ctx)))
 			cl.AllowRebalance()
 			if err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, a["member"], err)
