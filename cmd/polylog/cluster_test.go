@@ -102,9 +102,6 @@ func refusedLine(t *testing.T, name, want string, args ...string) {
 // The life of a cluster, by the command line alone: nodes join, are refused, removed,
 // replaced, drained, moved to other addresses; a topic lives through it all.
 func TestClusterLife(t *testing.T) {
-	if testing.Short() {
-		t.Skip("elections take seconds")
-	}
 	dirs := map[string]string{"n1": t.TempDir(), "n2": t.TempDir(), "n3": t.TempDir()}
 	n1 := member(t, dirs["n1"], "n1", nil)
 	must(t, "", "topic", "create", "words", "-p", "1", "-b", n1.kafka)

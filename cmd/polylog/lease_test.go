@@ -37,9 +37,6 @@ func closeBroker(t *testing.T, b *broker) {
 // Leases through raft and the network: a node's are taken over by another one, and it is
 // told.
 func TestLeasesInCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("joining takes seconds")
-	}
 	n1 := leaseBroker(t, "n1", t.TempDir(), "")
 	defer func() { closeBroker(t, n1) }()
 	n2 := leaseBroker(t, "n2", t.TempDir(), n1.nodeAddr())
