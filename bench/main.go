@@ -4,10 +4,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,6 +29,15 @@ type bench struct {
 	only            string
 	doc             string
 	table           *table
+}
+
+// byHand is the part of the document that people write: what the figures mean.
+func byHand(doc []byte) []byte {
+	const heading = "\n## What limits each row"
+	if i := bytes.Index(doc, []byte(heading)); i >= 0 {
+		return doc[i:]
+	}
+	return nil
 }
 
 func main() {
@@ -135,7 +146,11 @@ func (b *bench) write() error {
 	if b.doc == "" {
 		return nil
 	}
-	return os.WriteFile(b.doc, []byte(b.table.markdown()), 0o644)
+	old, err := os.ReadFile(b.doc)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(b.doc, append([]byte(b.table.markdown()), byHand(old)...), 0o644)
 }
 
 // bare takes one sample of each of the machine's limits.
