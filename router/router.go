@@ -91,6 +91,7 @@ type Router struct {
 	static  map[string]string // Options.Defaults, validated
 	brokers brokerCache
 	watch   watchers
+	tails   tails
 	met     *metrics
 
 	// admin orders read-change-propose sequences on topic and broker
@@ -150,6 +151,7 @@ func New(o Options) (*Router, error) {
 		r.static[k] = v
 	}
 	r.watch.init()
+	r.tails.all = map[*Tail]struct{}{}
 	r.self.init()
 	r.digests.init()
 	r.hub.init(r)
@@ -163,6 +165,7 @@ func New(o Options) (*Router, error) {
 	r.state.OnTouched(func(qs []core.QueueID) {
 		r.watch.touched(qs)
 		r.hub.feed.touched(qs)
+		r.tails.touched(qs, r.state.Applied())
 		r.wakeSweep()
 	})
 	r.state.OnDigest(r.digests.take)
