@@ -31,6 +31,7 @@ type RecordHeader struct {
 type Record struct {
 	Offset  Offset // the batch's base offset plus the record's delta
 	Time    int64  // ms; of the batch where it says LogAppendTime
+	Stamped bool   // the batch says so: the time is the broker's, not the producer's
 	Key     []byte // nil means null
 	Value   []byte // nil means null
 	Headers []RecordHeader
@@ -85,7 +86,7 @@ func nextRecord(b []byte, h *BatchHeader) (r Record, rest []byte, ok bool) {
 	}
 	r.Time = h.BaseTime + delta
 	if h.Attributes&AttrLogAppendTime != 0 {
-		r.Time = h.MaxTime
+		r.Time, r.Stamped = h.MaxTime, true
 	}
 	if delta, b, ok = varint(b); !ok {
 		return r, nil, false
