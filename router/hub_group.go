@@ -48,9 +48,10 @@ func (g *hubGroup) load() (alive bool, err error) {
 	}
 	start := dispatch.Start{
 		Settled: acks.Settled, Begin: acks.Start, End: acks.End, Mark: acks.Mark, SingleActive: acks.SingleActive,
-		Limit:  acks.DeliveryLimit,
+		Limits: dispatch.NoLimits,
 		Failed: make([]dispatch.Failed, len(acks.Failed)),
 	}
+	start.Failures = acks.DeliveryLimit
 	for i, f := range acks.Failed {
 		start.Failed[i] = dispatch.Failed(f)
 	}

@@ -39,7 +39,7 @@ func TestAdmit(t *testing.T) {
 		{"a clock an hour ahead", func(c *router.Candidate) { c.Clock = now.Add(time.Hour) }, core.Invalid, "the clock of node n2 is 1h0m0s off"},
 		{"a clock an hour behind", func(c *router.Candidate) { c.Clock = now.Add(-time.Hour) }, core.Invalid, "the clock of node n2 is 1h0m0s off"},
 		{"another cluster's data", func(c *router.Candidate) { c.ClusterID = "other" }, core.Conflict, "has the data of another cluster, other"},
-		{"an old version", func(c *router.Candidate) { c.MaxLevel = 1 }, core.Unsupported, "runs polylog 0.1, which knows feature level 1; the cluster is at 2"},
+		{"an old version", func(c *router.Candidate) { c.MaxLevel = 1 }, core.Unsupported, "runs polylog 0.1, which knows feature level 1; the cluster is at 3"},
 		{"no port", func(c *router.Candidate) { c.Addr = "10.0.0.2" }, core.Invalid, "set node-advertise"},
 		{"port 0", func(c *router.Candidate) { c.Addr = "10.0.0.2:0" }, core.Invalid, "set node-advertise"},
 		{"any address", func(c *router.Candidate) { c.Addr = "[::]:7420" }, core.Invalid, "set node-advertise"},

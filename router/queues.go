@@ -16,6 +16,29 @@ type Queue = state.Queue
 // QueueConfig is what a queue's creator decides, for ever.
 type QueueConfig = state.QueueConfig
 
+// QueueLimits are what bounds a queue.
+type QueueLimits = state.QueueLimits
+
+// QueueKind says whose rules a queue follows.
+type QueueKind = state.QueueKind
+
+// The kinds of queues.
+const (
+	Classic = state.Classic // what is given back goes to its old place
+	Quorum  = state.Quorum  // ahead of the rest, in the order of return
+	Stream  = state.Stream  // a topic's partition
+)
+
+// Overflow says what becomes of messages when a queue is too long.
+type Overflow = state.Overflow
+
+// The modes.
+const (
+	DropHead         = state.DropHead         // the first message goes
+	RejectPublish    = state.RejectPublish    // the new one is refused
+	RejectPublishDLX = state.RejectPublishDLX // the new one is refused and dead-lettered
+)
+
 // AckConfig is what a group's creator decides, for ever.
 type AckConfig = state.AckConfig
 
@@ -94,7 +117,7 @@ func checkAckConfig(c *AckConfig) error {
 
 // Queue finds a queue by name. The error is of kind NotFound when there is none.
 func (r *Router) Queue(n core.Name) (*Queue, error) {
-	q, err := state.ReadQueue(r.state.Store(), n)
+	q, err := r.state.Queue(n)
 	if err == nil && q == nil {
 		err = errNoQueue(n)
 	}
@@ -102,7 +125,7 @@ func (r *Router) Queue(n core.Name) (*Queue, error) {
 }
 
 func (r *Router) queueByID(id core.QueueID) (*Queue, error) {
-	q, err := state.ReadQueueByID(r.state.Store(), id)
+	q, err := r.state.QueueByID(id)
 	if err == nil && q == nil {
 		err = core.E(core.NotFound, "queue %d does not exist", id)
 	}
@@ -240,7 +263,7 @@ func (r *Router) queueDef(q core.QueueID) (*Queue, error) {
 	if ok {
 		return def, nil
 	}
-	def, err := state.ReadQueueByID(r.state.Store(), q)
+	def, err := r.state.QueueByID(q)
 	if err != nil || def == nil {
 		return nil, err
 	}

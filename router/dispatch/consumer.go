@@ -24,6 +24,9 @@ type Consumer struct {
 	Exclusive bool
 	// NoAck deliveries count as settled when they are made.
 	NoAck bool
+	// Getter consumers get a message with each call of Get, and no others. They are no
+	// company to an exclusive one, and never the active one.
+	Getter bool
 }
 
 // consumer is a Consumer at work.
@@ -50,7 +53,7 @@ func (g *Group) Attach(c Consumer) error {
 	if g.consumers[c.ID] != nil {
 		return core.E(core.Exists, "consumer %d is there already", c.ID)
 	}
-	if g.exclusive != nil || c.Exclusive && len(g.consumers) > 0 {
+	if !c.Getter && (g.exclusive != nil || c.Exclusive && g.others() > 0) {
 		return core.E(core.Conflict, "an exclusive consumer shares its queue with nobody")
 	}
 	g.joined++
@@ -67,6 +70,37 @@ func (g *Group) Attach(c Consumer) error {
 // Consumers is how many there are, those included that were cancelled and still hold
 // deliveries.
 func (g *Group) Consumers() int { return len(g.consumers) }
+
+// others is how many consumers an exclusive one would have to share with.
+func (g *Group) others() (n int) {
+	for _, c := range g.consumers {
+		if !c.Getter {
+			n++
+		}
+	}
+	return n
+}
+
+// Active is how many consumers there are that get messages by themselves, or would, with
+// credit.
+func (g *Group) Active() (n int) {
+	for _, c := range g.consumers {
+		if !c.cancelled && !c.Getter {
+			n++
+		}
+	}
+	return n
+}
+
+// Get makes the next delivery to a Getter and calls it serial; false when there is none for
+// now.
+func (g *Group) Get(id ConsumerID, now int64, serial uint64) (d Delivery, ok bool) {
+	c := g.consumers[id]
+	if c == nil || !c.Getter || c.cancelled {
+		return d, false
+	}
+	return g.deliver(c, now, serial)
+}
 
 // Grant gives a consumer credit for n more deliveries.
 func (g *Group) Grant(id ConsumerID, n int64) {
@@ -131,7 +165,7 @@ func (g *Group) chooseActive() {
 	}
 	var best *consumer
 	for _, c := range g.consumers {
-		if !c.cancelled && (best == nil || c.Priority > best.Priority || c.Priority == best.Priority && c.joined < best.joined) {
+		if !c.cancelled && !c.Getter && (best == nil || c.Priority > best.Priority || c.Priority == best.Priority && c.joined < best.joined) {
 			best = c
 		}
 	}
@@ -153,7 +187,7 @@ func (g *Group) chooseActive() {
 // takes reports whether a consumer can take a message.
 func (g *Group) takes(c *consumer) bool {
 	switch {
-	case c.cancelled || c.Credit == 0 || c.Prefetch > 0 && c.flying >= c.Prefetch:
+	case c.cancelled || c.Getter || c.Credit == 0 || c.Prefetch > 0 && c.flying >= c.Prefetch:
 		return false
 	case g.single:
 		return g.active == c && !g.outranked(c)
@@ -164,7 +198,7 @@ func (g *Group) takes(c *consumer) bool {
 // outranked reports whether a consumer of a higher priority waits for c's place.
 func (g *Group) outranked(c *consumer) bool {
 	for _, o := range g.consumers {
-		if !o.cancelled && o.Priority > c.Priority {
+		if !o.cancelled && !o.Getter && o.Priority > c.Priority {
 			return true
 		}
 	}
@@ -179,12 +213,6 @@ func (g *Group) update(c *consumer) {
 	case !takes && c.at != nil:
 		c.at.remove(c)
 	}
-}
-
-// rotate puts a consumer that got a message at the end of the line, if it can take more.
-func (g *Group) rotate(c *consumer) {
-	c.at.remove(c)
-	g.update(c)
 }
 
 // front is whose turn it is; nil when nobody can take a message.

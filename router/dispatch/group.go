@@ -13,8 +13,9 @@ type Start struct {
 	Begin, End   core.Offset // of the queue
 	Mark         core.Offset // what may have been delivered before is below it
 	Failed       []Failed
-	Limit        int  // one failure more, and a message is dead; 0: none
 	SingleActive bool // one consumer at a time
+	Limits
+	Known
 }
 
 // Failed is an offset that was delivered before and came back.
@@ -54,13 +55,20 @@ type Group struct {
 	mark   core.Offset // committed under this leader: offsets below it may be delivered
 	wanted core.Offset // mark, or a higher one that is proposed
 	ahead  core.Offset
+	high   core.Offset // offsets from here on were not delivered under this leader
 
-	ready    btree.Set[core.Offset] // came back; all are in taken
-	delayed  map[core.Offset]int64  // came back, not before; all are in taken
+	waits    waitingSet            // can be delivered, out of the order of fresh ones; all are in taken
+	delayed  map[core.Offset]int64 // came back, not before; all are in taken
 	flights  map[core.Offset]*flight
 	attempts map[core.Offset]int // failed deliveries that count; of unsettled offsets
-	limit    int
+	ranks    map[core.Offset]int // priorities, where there are any; of unsettled offsets
+	returns  uint64              // counts what came back
 	timers   *btree.BTreeG[timer]
+
+	limits       Limits
+	known        Known
+	ready, bytes int64 // of what can be delivered
+	head         headExpiry
 
 	consumers map[ConsumerID]*consumer
 	levels    []*level // by priority, the highest first
@@ -93,14 +101,17 @@ func (t timer) less(u timer) bool {
 func New(s Start) *Group {
 	g := &Group{
 		taken: s.Settled, end: s.End, before: min(s.Mark, s.End), ahead: minAhead,
-		limit: s.Limit, single: s.SingleActive,
+		limits: s.Limits, known: s.Known, single: s.SingleActive,
 		consumers: map[ConsumerID]*consumer{},
 	}
 	g.taken.Add(0, s.Begin)
+	g.taken.Unsettled(0, g.end, func(sp ackset.Span) { g.ready += sp.Len() })
+	g.weighAll()
 	for _, f := range s.Failed {
-		if g.taken.Add(f.Offset, f.Offset+1) == 0 {
+		if f.Offset >= g.end || g.taken.Contains(f.Offset) {
 			continue
 		}
+		g.pull(f.Offset)
 		g.count(f.Offset, f.Attempts)
 		g.giveBack(f.Offset, f.Due)
 	}
@@ -108,13 +119,24 @@ func New(s Start) *Group {
 }
 
 // Grow says that the queue ends at end now.
-func (g *Group) Grow(end core.Offset) { g.end = max(g.end, end) }
+func (g *Group) Grow(end core.Offset) {
+	if g.known.Size != nil {
+		for o := g.end; o < end; o++ {
+			g.bytes += g.known.Size(o)
+		}
+	}
+	if end > g.end {
+		g.ready += int64(end - g.end)
+		g.end = end
+	}
+	g.head.known = false
+}
 
 // next is the first offset that can be delivered; back says that it came back.
 func (g *Group) next() (o core.Offset, back, some bool) {
 	o = g.taken.Floor()
-	if first, some := g.ready.Min(); some && first < o {
-		return first, true, true
+	if w, some := g.waits.first(); some && (w.priority > 0 || w.at <= o) {
+		return w.offset, w.back, true
 	}
 	return o, false, o < g.end
 }
@@ -126,15 +148,17 @@ func (g *Group) Next(now int64, serial uint64) (d Delivery, ok bool) {
 	if c == nil {
 		return d, false
 	}
+	return g.deliver(c, now, serial)
+}
+
+// deliver makes the next delivery to c, if there is one that may be made.
+func (g *Group) deliver(c *consumer, now int64, serial uint64) (d Delivery, ok bool) {
 	o, back, some := g.next()
-	if !some || o >= g.mark {
+	if !some || o >= g.mark || g.over(o, now) {
 		return d, false
 	}
-	if back {
-		g.ready.Delete(o)
-	} else {
-		g.taken.Add(o, o+1)
-	}
+	g.pull(o)
+	g.high = max(g.high, o+1)
 	d = Delivery{
 		Consumer: c.ID, Offset: o, Serial: serial, Attempts: g.attempts[o],
 		Redelivered: back || o < g.before, NoAck: c.NoAck,
@@ -143,21 +167,43 @@ func (g *Group) Next(now int64, serial uint64) (d Delivery, ok bool) {
 		c.Credit--
 	}
 	if c.NoAck {
-		delete(g.attempts, o)
+		g.forget(o)
 	} else {
 		f := &flight{offset: o, serial: serial}
 		if c.Lease > 0 {
 			f.lease = now + c.Lease
 			g.setTimer(timer{f.lease, o})
 		}
-		if g.flights == nil {
-			g.flights = map[core.Offset]*flight{}
-		}
-		g.flights[o] = f
+		g.fly(f)
 		c.take(f)
 	}
-	g.rotate(c)
+	if c.at != nil {
+		c.at.remove(c) // to the end of the line, if it can take more
+	}
+	g.update(c)
 	return d, true
+}
+
+// over reports whether the time of the next message is over.
+func (g *Group) over(o core.Offset, now int64) bool {
+	if g.known.Expiry == nil {
+		return false
+	}
+	at := g.expiryOf(g.ranks[o], o)
+	return at != Immediately && at <= now
+}
+
+func (g *Group) fly(f *flight) {
+	if g.flights == nil {
+		g.flights = map[core.Offset]*flight{}
+	}
+	g.flights[f.offset] = f
+}
+
+// forget drops what is known of an offset that is settled.
+func (g *Group) forget(o core.Offset) {
+	delete(g.attempts, o)
+	delete(g.ranks, o)
 }
 
 // WantMark is a mark that has to be committed before, or soon before, more can be
@@ -168,14 +214,14 @@ func (g *Group) WantMark() (mark core.Offset, want bool) {
 	if !some || len(g.consumers) == 0 || g.wanted != g.mark {
 		return 0, false
 	}
-	next := g.taken.Floor() // o <= next
+	next := max(g.taken.Floor(), o)
 	switch {
 	case o >= g.mark && g.mark > 0:
 		g.ahead = min(2*g.ahead, maxAhead) // the mark was in the way
 	case o < g.mark && (next >= g.end || g.mark-next > g.ahead/2):
 		return 0, false
 	}
-	g.wanted = next + g.ahead
+	g.wanted = max(next+g.ahead, g.mark)
 	return g.wanted, true
 }
 
@@ -192,7 +238,7 @@ func (g *Group) Marked(mark core.Offset) {
 func (g *Group) Leave() (mark core.Offset, need bool) {
 	need = g.mark > 0
 	g.mark, g.wanted = 0, 0
-	return min(max(g.taken.Floor(), g.before), g.end), need
+	return min(max(g.high, g.before), g.end), need
 }
 
 // Idle reports whether nobody consumes, nothing is with anybody, and no mark is proposed:
@@ -204,24 +250,27 @@ func (g *Group) Idle() bool {
 // Counts are the messages that can be delivered, those that are with consumers, and those
 // that wait for their time.
 func (g *Group) Counts() (ready, unsettled, delayed int64) {
-	ready = int64(g.ready.Len())
-	g.taken.Unsettled(0, g.end, func(sp ackset.Span) { ready += sp.Len() })
-	return ready, int64(len(g.flights)), int64(len(g.delayed))
+	return g.ready, int64(len(g.flights)), int64(len(g.delayed))
 }
+
+// Bytes are those of the messages that can be delivered, as Known.Size counts them.
+func (g *Group) Bytes() int64 { return g.bytes }
 
 // Purge takes every message that is with nobody and appends their spans to dst, in no
 // order: they are to be settled.
 func (g *Group) Purge(dst []ackset.Span) []ackset.Span {
 	drop := func(o core.Offset) {
-		delete(g.attempts, o)
+		g.forget(o)
 		if n := len(dst); n > 0 && dst[n-1].End == o {
 			dst[n-1].End++
 			return
 		}
 		dst = append(dst, ackset.Span{First: o, End: o + 1})
 	}
-	g.ready.Scan(func(o core.Offset) bool { drop(o); return true })
-	g.ready = btree.Set[core.Offset]{}
+	if g.waits.order != nil {
+		g.waits.order.Scan(func(w waiting) bool { drop(w.offset); return true })
+	}
+	g.waits = waitingSet{}
 	for o, due := range g.delayed {
 		g.timers.Delete(timer{due, o})
 		drop(o)
@@ -229,6 +278,7 @@ func (g *Group) Purge(dst []ackset.Span) []ackset.Span {
 	g.delayed = nil
 	g.taken.Unsettled(0, g.end, func(sp ackset.Span) { dst = append(dst, sp) })
 	g.taken.Add(0, g.end)
+	g.ready, g.bytes, g.head.known = 0, 0, false
 	return dst
 }
 
@@ -242,7 +292,7 @@ func (g *Group) setTimer(t timer) {
 // giveBack makes an offset one that can be delivered, from due on where that is not 0.
 func (g *Group) giveBack(o core.Offset, due int64) {
 	if due == 0 {
-		g.ready.Insert(o)
+		g.comeBack(o)
 		return
 	}
 	if g.delayed == nil {
@@ -250,6 +300,25 @@ func (g *Group) giveBack(o core.Offset, due int64) {
 	}
 	g.delayed[o] = due
 	g.setTimer(timer{due, o})
+}
+
+// comeBack makes an offset that was delivered before one that can be delivered.
+func (g *Group) comeBack(o core.Offset) {
+	w := waiting{priority: g.ranks[o], at: o, offset: o, back: true}
+	switch g.limits.Returns {
+	case ToOldPlace:
+	case ToFront:
+		w.at = -1
+	case ToBack:
+		w.at = g.end
+	}
+	if g.limits.Returns != ToOldPlace {
+		g.returns++
+		w.seq = g.returns
+	}
+	g.waits.add(w)
+	g.arrived(o)
+	g.head.known = false
 }
 
 func (g *Group) count(o core.Offset, attempts int) {

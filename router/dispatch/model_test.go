@@ -19,7 +19,9 @@ type model struct {
 	line      []*modelConsumer // who can take something, in turn, all priorities
 	inputs    int
 	single    bool
-	limit     int
+	limits    Limits
+	returns   int
+	now       int64
 	active    *modelConsumer
 }
 
@@ -40,7 +42,15 @@ type place struct {
 	serial   uint64
 	due      int64 // later: when; out: end of the lease, 0 none
 	attempts int
+
+	at, seq  int // back: goes before the fresh offset at, and after lower ones of that place
+	priority int
+	expiry   int64
+	size     int64
 }
+
+// fixed is what of a place stays for ever.
+func (p *place) fixed() place { return place{priority: p.priority, expiry: p.expiry, size: p.size} }
 
 type modelConsumer struct {
 	Consumer
@@ -58,14 +68,14 @@ func (m *model) holds(c *modelConsumer) (n int) {
 }
 
 func (m *model) takes(c *modelConsumer) bool {
-	if c.cancelled || c.Credit == 0 || c.Prefetch > 0 && m.holds(c) >= c.Prefetch {
+	if c.cancelled || c.Getter || c.Credit == 0 || c.Prefetch > 0 && m.holds(c) >= c.Prefetch {
 		return false
 	}
 	if !m.single {
 		return true
 	}
 	for _, o := range m.consumers {
-		if !o.cancelled && o.Priority > c.Priority {
+		if !o.cancelled && !o.Getter && o.Priority > c.Priority {
 			return false
 		}
 	}
@@ -81,7 +91,7 @@ func (m *model) settleDown() {
 	}
 	var best *modelConsumer
 	for _, c := range m.consumers {
-		if !c.cancelled && (best == nil || c.Priority > best.Priority) {
+		if !c.cancelled && !c.Getter && (best == nil || c.Priority > best.Priority) {
 			best = c
 		}
 	}
@@ -106,15 +116,72 @@ func (m *model) next(prefer ConsumerID) (o core.Offset, c *modelConsumer) {
 			c = w
 		}
 	}
-	for o := range core.Offset(len(m.offsets)) {
-		if s := m.offsets[o].state; s == fresh || s == back {
-			if o >= m.mark {
-				c = nil
-			}
-			return o, c
-		}
+	if o, some := m.head(-1); some && o < m.mark && !m.over(o, m.now) {
+		return o, c
 	}
 	return 0, nil
+}
+
+// over reports whether the time of a message is over that no ready consumer may get then.
+func (m *model) over(o core.Offset, now int64) bool {
+	at := m.offsets[o].expiry
+	return at != Immediately && at <= now
+}
+
+// head is the message that is to go first, of a priority or, where that is -1, of all.
+func (m *model) head(priority int) (first core.Offset, some bool) {
+	key := func(o int) [3]int {
+		p := &m.offsets[o]
+		if p.state == fresh {
+			return [3]int{-p.priority, o, 1 << 30}
+		}
+		return [3]int{-p.priority, p.at, p.seq}
+	}
+	for o := range m.offsets {
+		p := &m.offsets[o]
+		if p.state != fresh && p.state != back || priority >= 0 && p.priority != priority {
+			continue
+		}
+		a, b := key(o), key(int(first))
+		if !some || slices.Compare(a[:], b[:]) < 0 {
+			first, some = core.Offset(o), true
+		}
+	}
+	return first, some
+}
+
+// expire is what is to be taken out because its time is over.
+func (m *model) expire(now int64) (gone []core.Offset) {
+	for p := 3; p >= 0; p-- {
+		for {
+			o, some := m.head(p)
+			if !some || m.offsets[o].expiry > now {
+				break
+			}
+			m.offsets[o].state = open
+			gone = append(gone, o)
+		}
+	}
+	return gone
+}
+
+// overflow is what is to be taken out because there is too much.
+func (m *model) overflow() (gone []core.Offset) {
+	for {
+		var n, bytes int64
+		for _, p := range m.offsets {
+			if p.state == fresh || p.state == back {
+				n++
+				bytes += p.size
+			}
+		}
+		if n == 0 || (m.limits.MaxLength < 0 || n <= m.limits.MaxLength) && (m.limits.MaxBytes < 0 || bytes <= m.limits.MaxBytes) {
+			return gone
+		}
+		o, _ := m.head(-1)
+		m.offsets[o].state = open
+		gone = append(gone, o)
+	}
 }
 
 func (m *model) deliver(t *rapid.T, d Delivery, now int64) {
@@ -122,6 +189,11 @@ func (m *model) deliver(t *rapid.T, d Delivery, now int64) {
 	if c == nil {
 		t.Fatalf("delivered %+v, but nothing can be", d)
 	}
+	m.handOver(t, d, o, c, now)
+}
+
+// handOver makes the model's delivery, which is to be d.
+func (m *model) handOver(t *rapid.T, d Delivery, o core.Offset, c *modelConsumer, now int64) {
 	p := &m.offsets[o]
 	want := Delivery{c.ID, o, d.Serial, p.attempts, p.state == back || o < m.before, c.NoAck}
 	if d != want {
@@ -130,32 +202,56 @@ func (m *model) deliver(t *rapid.T, d Delivery, now int64) {
 	if c.Credit > 0 {
 		c.Credit--
 	}
-	*p = place{out, c, d.Serial, 0, p.attempts}
+	p.state, p.by, p.serial, p.due = out, c, d.Serial, 0
 	if c.Lease > 0 {
 		p.due = now + c.Lease
 	}
 	if c.NoAck {
-		*p = place{state: gone}
+		p.state = gone
 	}
 	m.line = slices.DeleteFunc(m.line, func(w *modelConsumer) bool { return w == c })
 	m.settleDown()
 }
 
 // give makes an offset one that waits.
-func (p *place) give(attempts int, due int64) {
-	*p = place{state: back, attempts: attempts}
+func (m *model) give(p *place, attempts int, due int64) {
+	was := *p
+	*p = was.fixed()
+	p.state, p.attempts = back, attempts
 	if due > 0 {
 		p.state, p.due = later, due
+		return
 	}
+	m.place(p)
+}
+
+// place is where an offset waits that came back.
+func (m *model) place(p *place) {
+	p.state, p.due = back, 0
+	for o := range m.offsets {
+		if p == &m.offsets[o] {
+			p.at = o
+		}
+	}
+	switch m.limits.Returns {
+	case ToOldPlace:
+		return
+	case ToFront:
+		p.at = -1
+	case ToBack:
+		p.at = len(m.offsets)
+	}
+	m.returns++
+	p.seq = m.returns
 }
 
 // fail is a failure that counts; await where the message may be dead.
 func (m *model) fail(p *place, due int64) (await bool) {
-	if m.limit > 0 && p.attempts+1 > m.limit {
-		*p = place{state: open, attempts: p.attempts}
+	if m.limits.Failures > 0 && p.attempts+1 > m.limits.Failures {
+		p.state = open
 		return true
 	}
-	p.give(p.attempts+1, due)
+	m.give(p, p.attempts+1, due)
 	return false
 }
 
@@ -165,10 +261,19 @@ func (m *model) fail(p *place, due int64) (await bool) {
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{single: rapid.IntRange(0, 3).Draw(t, "single") == 0}
-		m.limit = rapid.IntRange(0, 2).Draw(t, "limit")
-		start := Start{Settled: new(ackset.Set), SingleActive: m.single, Limit: m.limit}
+		m.limits = NoLimits
+		m.limits.Failures = rapid.IntRange(0, 2).Draw(t, "limit")
+		m.limits.Returns = ReturnOrder(rapid.IntRange(0, 2).Draw(t, "returns"))
+		if rapid.IntRange(0, 2).Draw(t, "bounded") == 0 {
+			m.limits.MaxLength = int64(rapid.IntRange(-1, 6).Draw(t, "max-length"))
+			m.limits.MaxBytes = int64(rapid.IntRange(-1, 12).Draw(t, "max-bytes"))
+		}
+		start := Start{Settled: new(ackset.Set), SingleActive: m.single, Limits: m.limits, Known: Known{
+			Expiry: func(o core.Offset) int64 { return m.offsets[o].expiry },
+			Size:   func(o core.Offset) int64 { return m.offsets[o].size },
+		}}
 		n := rapid.IntRange(0, 12).Draw(t, "backlog")
-		m.offsets = make([]place, n)
+		m.grow(t, n, 0)
 		start.End = core.Offset(n)
 		for o := range m.offsets {
 			switch rapid.IntRange(0, 4).Draw(t, "past") {
@@ -178,13 +283,40 @@ func TestAgainstModel(t *testing.T) {
 			case 1:
 				f := Failed{core.Offset(o), rapid.IntRange(0, 2).Draw(t, "attempts"), int64(rapid.IntRange(0, 5).Draw(t, "due"))}
 				start.Failed = append(start.Failed, f)
-				m.offsets[o].give(f.Attempts, f.Due)
+				m.give(&m.offsets[o], f.Attempts, f.Due)
 			}
 		}
 		start.Mark = core.Offset(rapid.IntRange(0, 15).Draw(t, "mark"))
 		m.before = min(start.Mark, start.End)
-		run(t, New(start), m)
+		g := New(start)
+		m.rank(t, g, 0)
+		run(t, g, m)
 	})
+}
+
+// grow adds messages of any kind.
+func (m *model) grow(t *rapid.T, n int, now int64) {
+	for range n {
+		p := place{expiry: Never, size: int64(rapid.IntRange(0, 3).Draw(t, "size"))}
+		switch rapid.IntRange(0, 9).Draw(t, "expires") {
+		case 0:
+			p.expiry = Immediately
+		case 1, 2:
+			p.expiry = now + int64(rapid.IntRange(0, 6).Draw(t, "ttl"))
+			p.expiry = max(p.expiry, 1)
+		}
+		m.offsets = append(m.offsets, p)
+	}
+}
+
+// rank gives offsets from one on a priority.
+func (m *model) rank(t *rapid.T, g *Group, from int) {
+	for o := from; o < len(m.offsets); o++ {
+		if p := &m.offsets[o]; p.state != gone && rapid.IntRange(0, 2).Draw(t, "ranked") == 0 {
+			p.priority = rapid.IntRange(1, 3).Draw(t, "rank")
+			g.Rank(core.Offset(o), p.priority)
+		}
+	}
 }
 
 func run(t *rapid.T, g *Group, m *model) {
@@ -222,18 +354,23 @@ func run(t *rapid.T, g *Group, m *model) {
 	for range rapid.IntRange(1, 150).Draw(t, "steps") {
 		id := ConsumerID(rapid.IntRange(1, 4).Draw(t, "consumer"))
 		i := slices.IndexFunc(m.consumers, func(c *modelConsumer) bool { return c.ID == id })
-		switch rapid.IntRange(0, 13).Draw(t, "step") {
+		switch rapid.IntRange(0, 14).Draw(t, "step") {
 		case 0, 1:
 			grow := rapid.IntRange(1, 4).Draw(t, "grow")
-			m.offsets = append(m.offsets, make([]place, grow)...)
+			m.grow(t, grow, now)
 			g.Grow(core.Offset(len(m.offsets)))
+			m.rank(t, g, len(m.offsets)-grow)
 		case 2, 3:
 			c := Consumer{
 				ID: id, Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Prefetch: rapid.IntRange(0, 3).Draw(t, "prefetch"),
 				Credit: int64(rapid.IntRange(-1, 4).Draw(t, "credit")), Exclusive: rapid.IntRange(0, 7).Draw(t, "exclusive") == 0,
 				NoAck: rapid.IntRange(0, 7).Draw(t, "no-ack") == 0, Lease: int64(rapid.IntRange(0, 1).Draw(t, "lease") * 5),
 			}
-			allowed := i < 0 && (len(m.consumers) == 0 || !c.Exclusive && !m.consumers[0].Exclusive)
+			if c.Getter = rapid.IntRange(0, 5).Draw(t, "getter") == 0; c.Getter {
+				c.Exclusive = false
+			}
+			others := slices.DeleteFunc(slices.Clone(m.consumers), func(c *modelConsumer) bool { return c.Getter })
+			allowed := i < 0 && (c.Getter || len(others) == 0 || !c.Exclusive && !others[0].Exclusive)
 			if err := g.Attach(c); (err == nil) != allowed {
 				t.Fatalf("attach %+v: %v", c, err)
 			}
@@ -260,13 +397,18 @@ func run(t *rapid.T, g *Group, m *model) {
 			if i >= 0 {
 				c := m.consumers[i]
 				c.cancelled = true
+				var held []*place
 				for o := range m.offsets {
 					if p := &m.offsets[o]; p.state == out && p.by == c {
-						if counts {
-							t.Fatalf("offset %d was not given back", o)
-						}
-						p.give(p.attempts, 0)
+						held = append(held, p)
 					}
+				}
+				slices.SortFunc(held, func(a, b *place) int { return int(a.serial) - int(b.serial) })
+				for _, p := range held {
+					if counts {
+						t.Fatalf("delivery %d was not given back", p.serial)
+					}
+					m.give(p, p.attempts, 0)
 				}
 			}
 		case 7, 8, 9:
@@ -286,13 +428,13 @@ func run(t *rapid.T, g *Group, m *model) {
 			switch {
 			case mine && outcome == Done, late && outcome == Done:
 				expect(t, verdict, Propose)
-				*p = place{state: gone}
+				p.state = gone
 			case mine && outcome == Release && due == 0:
 				expect(t, verdict, Handled)
-				p.give(p.attempts, 0)
+				m.give(p, p.attempts, 0)
 			case mine && outcome == Release:
 				expect(t, verdict, Propose)
-				p.give(p.attempts, due)
+				m.give(p, p.attempts, due)
 			case mine && outcome == Fail:
 				want := Propose
 				if m.fail(p, due) {
@@ -301,7 +443,7 @@ func run(t *rapid.T, g *Group, m *model) {
 				expect(t, verdict, want)
 			case mine:
 				expect(t, verdict, Await)
-				*p = place{state: open, attempts: p.attempts}
+				p.state = open
 			default:
 				expect(t, verdict, Stale)
 			}
@@ -310,7 +452,7 @@ func run(t *rapid.T, g *Group, m *model) {
 				if p := &m.offsets[o]; p.state == open {
 					again := rapid.Bool().Draw(t, "again")
 					if g.Decided(core.Offset(o), again); again {
-						p.give(p.attempts, 0)
+						m.give(p, p.attempts, 0)
 					} else {
 						*p = place{state: gone}
 					}
@@ -324,22 +466,36 @@ func run(t *rapid.T, g *Group, m *model) {
 					want = min(want, p.due)
 				}
 			}
+			for p := range 4 {
+				if o, some := m.head(p); some {
+					want = min(want, m.offsets[o].expiry)
+				}
+			}
 			if at, ok := g.Due(); want <= now && (!ok || at != want) {
 				t.Fatalf("due at %d, %v, want %d", at, ok, want)
 			}
-			opened(g.Tick(now, nil))
+			failed := g.Tick(now, nil)
+			var ended []core.Offset // leases and delays, in the order of their times
 			for o := range m.offsets {
+				if p := &m.offsets[o]; (p.state == later || p.state == out) && p.due > 0 && p.due <= now {
+					ended = append(ended, core.Offset(o))
+				}
+			}
+			slices.SortStableFunc(ended, func(a, b core.Offset) int { return int(m.offsets[a].due - m.offsets[b].due) })
+			for _, o := range ended {
 				p := &m.offsets[o]
-				if p.due > now || p.due == 0 {
+				if p.state == later {
+					m.give(p, p.attempts, 0)
 					continue
 				}
-				switch p.state {
-				case later:
-					p.give(p.attempts, 0)
-				case out:
+				if len(failed) == 0 || failed[0].Offset != o {
 					t.Fatalf("the lease of offset %d ended, and nobody was told", o)
-				default:
 				}
+				opened(failed[:1])
+				failed = failed[1:]
+			}
+			if len(failed) > 0 {
+				t.Fatalf("%+v", failed)
 			}
 		case 12:
 			o, p := held()
@@ -367,10 +523,22 @@ func run(t *rapid.T, g *Group, m *model) {
 					t.Fatalf("offset %d, state %d: purged %v", o, p.state, !waits)
 				}
 				if waits {
-					*p = place{state: gone}
+					p.state = gone
 				}
 			}
+		case 14:
+			serial++
+			d, ok := g.Get(id, now, serial)
+			o, some := m.head(-1)
+			want := i >= 0 && m.consumers[i].Getter && !m.consumers[i].cancelled && some && o < m.mark && !m.over(o, now)
+			if ok != want {
+				t.Fatalf("got %+v, %v", d, ok)
+			}
+			if ok {
+				m.handOver(t, d, o, m.consumers[i], now)
+			}
 		}
+		m.now = now
 		m.settleDown()
 		if mark, ok := g.WantMark(); ok {
 			wanted = mark
@@ -379,17 +547,27 @@ func run(t *rapid.T, g *Group, m *model) {
 			m.mark = wanted
 			g.Marked(wanted)
 		}
-		for {
-			serial++
-			d, ok := g.Next(now, serial)
-			if !ok {
-				break
+		for more := true; more; {
+			for {
+				serial++
+				d, ok := g.Next(now, serial)
+				if !ok {
+					break
+				}
+				deliveries++
+				m.deliver(t, d, now)
 			}
-			deliveries++
-			m.deliver(t, d, now)
+			if o, c := m.next(0); c != nil {
+				t.Fatalf("offset %d could be delivered to consumer %d", o, c.ID)
+			}
+			expired := g.Expire(now, 1000, nil)
+			if want := m.expire(now); !slices.Equal(expired, want) {
+				t.Fatalf("%v expired, want %v", expired, want)
+			}
+			more = len(expired) > 0
 		}
-		if o, c := m.next(0); c != nil {
-			t.Fatalf("offset %d could be delivered to consumer %d", o, c.ID)
+		if dropped, want := g.Overflow(1000, nil), m.overflow(); !slices.Equal(dropped, want) {
+			t.Fatalf("%v dropped, want %v", dropped, want)
 		}
 		check(t, g, m)
 	}
@@ -404,11 +582,12 @@ func expect(t *rapid.T, got, want Verdict) {
 
 func check(t *rapid.T, g *Group, m *model) {
 	t.Helper()
-	var ready, unsettled, delayed int64
+	var ready, bytes, unsettled, delayed int64
 	for _, p := range m.offsets {
 		switch p.state {
 		case fresh, back:
 			ready++
+			bytes += p.size
 		case later:
 			delayed++
 		case out, open:
@@ -418,6 +597,18 @@ func check(t *rapid.T, g *Group, m *model) {
 	}
 	if r, u, d := g.Counts(); r != ready || u != unsettled || d != delayed {
 		t.Fatalf("%d ready, %d unsettled, %d delayed, want %d, %d, %d", r, u, d, ready, unsettled, delayed)
+	}
+	if g.Bytes() != bytes {
+		t.Fatalf("%d bytes ready, want %d", g.Bytes(), bytes)
+	}
+	active := 0
+	for _, c := range m.consumers {
+		if !c.cancelled && !c.Getter {
+			active++
+		}
+	}
+	if g.Active() != active {
+		t.Fatalf("%d active consumers, want %d", g.Active(), active)
 	}
 	if g.Consumers() != len(m.consumers) {
 		t.Fatalf("%d consumers, want %d", g.Consumers(), len(m.consumers))

@@ -68,8 +68,9 @@ func (s *script) run() {
 	case "start":
 		start := Start{
 			Settled: new(ackset.Set), End: core.Offset(n("end")), Mark: core.Offset(n("mark")),
-			Limit: int(n("limit")), SingleActive: has("single"),
+			SingleActive: has("single"), Limits: NoLimits,
 		}
+		start.Failures = int(n("limit"))
 		if has("failed") {
 			start.Failed = []Failed{{Offset: core.Offset(n("failed"))}}
 		}

@@ -49,7 +49,7 @@ func (g *Group) Settle(o core.Offset, serial uint64, outcome Outcome, due int64)
 	switch outcome {
 	case Done:
 		delete(g.flights, o)
-		delete(g.attempts, o)
+		g.forget(o)
 		return Propose
 	case Release:
 		delete(g.flights, o)
@@ -70,7 +70,7 @@ func (g *Group) Settle(o core.Offset, serial uint64, outcome Outcome, due int64)
 // unless that is one failure too many: then, await, its fate is to be decided.
 func (g *Group) fail(o core.Offset, due int64) (await bool) {
 	attempts := g.attempts[o] + 1
-	if g.limit > 0 && attempts > g.limit {
+	if g.limits.Failures > 0 && attempts > g.limits.Failures {
 		return true
 	}
 	delete(g.flights, o)
@@ -89,7 +89,7 @@ type Failure struct {
 // withNobody reports whether an offset waits to be delivered.
 func (g *Group) withNobody(o core.Offset) bool {
 	_, delayed := g.delayed[o]
-	return delayed || g.ready.Contains(o) || o < g.end && !g.taken.Contains(o)
+	return delayed || g.waits.has(o) || o < g.end && !g.taken.Contains(o)
 }
 
 // removeUndelivered takes an offset out of those that wait.
@@ -97,10 +97,10 @@ func (g *Group) removeUndelivered(o core.Offset) {
 	if due, ok := g.delayed[o]; ok {
 		delete(g.delayed, o)
 		g.timers.Delete(timer{due, o})
+	} else if g.withNobody(o) {
+		g.pull(o)
 	}
-	g.ready.Delete(o)
-	g.taken.Add(o, o+1)
-	delete(g.attempts, o)
+	g.forget(o)
 }
 
 // land takes a flight from its consumer; its fate is open.
@@ -128,7 +128,7 @@ func (g *Group) Decided(o core.Offset, again bool) {
 	if again {
 		g.giveBack(o, 0)
 	} else {
-		delete(g.attempts, o)
+		g.forget(o)
 	}
 }
 
@@ -154,11 +154,13 @@ func (g *Group) Extend(o core.Offset, serial uint64, until int64) bool {
 
 // Due is when Tick is to be called next, in ms; false: not at all.
 func (g *Group) Due() (at int64, ok bool) {
-	if g.timers == nil {
-		return 0, false
+	at = g.nextExpiry()
+	if g.timers != nil {
+		if t, some := g.timers.Min(); some {
+			at = min(at, t.at)
+		}
 	}
-	t, ok := g.timers.Min()
-	return t.at, ok
+	return at, at != Never
 }
 
 // Tick lets time pass: delays that are over are so, and deliveries whose leases have ended
@@ -177,7 +179,7 @@ func (g *Group) Tick(now int64, failed []Failure) []Failure {
 			continue
 		}
 		delete(g.delayed, t.offset)
-		g.ready.Insert(t.offset)
+		g.comeBack(t.offset)
 	}
 	return failed
 }

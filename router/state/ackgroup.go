@@ -110,6 +110,7 @@ func (s *State) ackQueue(tx txn, q core.QueueID) (*ackQueue, error) {
 			if a.queue, err = ReadQueueByID(tx, q); err != nil || a.queue == nil {
 				return nil, err
 			}
+			a.queue.policies = s.policies
 		}
 		s.acks[q] = a
 	}

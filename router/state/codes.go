@@ -33,19 +33,47 @@ const (
 	CodeReleaseLease        core.Code = 43
 	CodeSweepLeases         core.Code = 44
 	CodeDigest              core.Code = 50
+	CodeDeclareFullQueue    core.Code = 71
+	CodeSetPolicy           core.Code = 74
+	CodeDeletePolicy        core.Code = 75
 )
 
-// known reports whether State.command has the code.
-func known(code core.Code) bool {
-	switch {
-	case code >= CodeAppend && code <= CodeForgetMember,
-		code >= CodeDeclareQueue && code <= CodeSettle,
-		code >= CodeOpenSession && code <= CodeSweepLeases,
-		code == CodeDigest:
-		return true
-	}
-	return false
+// levels are the feature levels that commands need; 0: this program does not know the code.
+var levels = [256]uint8{
+	CodeAppend:              1,
+	CodeCreateTopic:         1,
+	CodeDeleteTopic:         1,
+	CodeCreatePartitions:    1,
+	CodeAlterTopicConfig:    1,
+	CodeAlterBrokerConfig:   1,
+	CodeCommitOffsets:       1,
+	CodeDeleteOffsets:       1,
+	CodeDeleteGroup:         1,
+	CodeAllocateProducerIDs: 1,
+	CodeTrimQueues:          1,
+	CodeExpire:              1,
+	CodeSweep:               1,
+	CodeAnnounce:            1,
+	CodeSetFeatureLevel:     1,
+	CodeForgetMember:        1,
+	CodeDeclareQueue:        2,
+	CodeDeleteQueue:         2,
+	CodeCreateAckGroup:      2,
+	CodeDeleteAckGroup:      2,
+	CodeSettle:              2,
+	CodeOpenSession:         2,
+	CodeEndSession:          2,
+	CodeAcquireLease:        2,
+	CodeReleaseLease:        2,
+	CodeSweepLeases:         2,
+	CodeDigest:              2,
+	CodeDeclareFullQueue:    3,
+	CodeSetPolicy:           3,
+	CodeDeletePolicy:        3,
 }
+
+// known reports whether State.command has the code.
+func known(code core.Code) bool { return levels[code] != 0 }
 
 // invalid is the result of a command whose body cannot be read.
 func invalid(what string, err error) core.Result {

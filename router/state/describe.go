@@ -70,6 +70,12 @@ func Describe(code core.Code, body []byte) string {
 		return describe("sweep leases", body, decodeSweepLeases)
 	case CodeDigest:
 		return describe("digest", body, decodeDigest)
+	case CodeDeclareFullQueue:
+		return describe("declare queue", body, decodeDeclareFullQueue)
+	case CodeSetPolicy:
+		return describe("set policy", body, decodeSetPolicy)
+	case CodeDeletePolicy:
+		return describe("delete policy", body, decodeDeletePolicy)
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/ackset"
+	"polylog/core/message"
 )
 
 // FuzzApply applies arbitrary bytes as an entry, to two replicas: it must not panic,
@@ -71,6 +72,9 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeSetFeatureLevel, (*SetFeatureLevel).Command)
 		again(t, b, decodeForgetMember, (*ForgetMember).Command)
 		again(t, b, decodeDeclareQueue, (*DeclareQueue).Command)
+		again(t, b, decodeDeclareFullQueue, (*DeclareQueue).Command)
+		again(t, b, decodeSetPolicy, (*SetPolicy).Command)
+		again(t, b, decodeDeletePolicy, (*DeletePolicy).Command)
 		again(t, b, decodeDeleteQueue, (*DeleteQueue).Command)
 		again(t, b, decodeCreateAckGroup, (*CreateAckGroup).Command)
 		again(t, b, decodeDeleteAckGroup, (*DeleteAckGroup).Command)
@@ -104,6 +108,9 @@ func FuzzValues(f *testing.F) {
 	f.Add((&Member{ID: "n1", Instance: "i", Endpoints: map[string]string{"kafka": "h:1"}}).encode())
 	queue := Queue{Name: core.TopicName("q"), Deaths: true}
 	f.Add(queue.encode())
+	queue.QueueConfig = fullConfig()
+	f.Add(queue.encode())
+	f.Add((&Attributes{5, 1, 100}).encode())
 	acks := ackGroup{mark: 5, failed: map[core.Offset]failure{3: {1, 2}}}
 	acks.acks.Add(4, 5)
 	f.Add(acks.encode())
@@ -192,6 +199,12 @@ func everyQueueCommand(t testing.TB) []core.Command {
 	declare := DeclareQueue{Name: core.TopicName("q"), Config: QueueConfig{AckConfig: AckConfig{
 		DeliveryLimit: 1, DeadLetter: core.TopicName("dead"), SingleActive: true, Attributes: map[string]string{"k": "v"},
 	}}}
+	full := DeclareQueue{Name: core.TopicName("full"), Config: fullConfig()}
+	policy := SetPolicy{Policy{
+		Namespace: core.DefaultNamespace, Name: "p", Pattern: "^f", Priority: 3, ApplyTo: ToQueues,
+		Definition: message.Table{{Name: "max-length", Value: message.Int(message.KindInt32, 1)}},
+	}}
+	unset := DeletePolicy{core.DefaultNamespace, false, "p"}
 	create := CreateAckGroup{Queue: 1, Group: "g", From: FromStart}
 	drop := DeleteAckGroup{Queue: 1, Group: "g"}
 	settle := Settle{Groups: []GroupSettle{
@@ -201,7 +214,19 @@ func everyQueueCommand(t testing.TB) []core.Command {
 	remove := DeleteQueue{Queue: 4, IfEmpty: true}
 	return []core.Command{
 		dead.Command(), declare.Command(), AppendCommand(5, batch(t, 2, 7, core.Nobody)), create.Command(),
-		settle.Command(), drop.Command(), remove.Command(),
+		settle.Command(), drop.Command(), remove.Command(), full.Command(), policy.Command(), unset.Command(),
+	}
+}
+
+// fullConfig has everything.
+func fullConfig() QueueConfig {
+	return QueueConfig{
+		Kind: Quorum, Durable: true, AutoDelete: true, Owner: "o",
+		Limits: QueueLimits{
+			HasTTL: true, TTL: 1, Expires: 2, HasMaxLength: true, MaxLength: 3, HasMaxBytes: true, MaxBytes: 4, Overflow: RejectPublish,
+			MaxPriority: 5, HasDeadLetter: true, DeadLetterExchange: "x", HasDeadLetterKey: true, DeadLetterKey: "k", DeliveryLimit: 6,
+		},
+		Arguments: message.Table{{Name: "x-message-ttl", Value: message.Int(message.KindInt32, 1)}},
 	}
 }
 
@@ -209,6 +234,11 @@ func fuzzQueueValues(t *testing.T, v []byte) {
 	if q, err := decodeQueue(1, v); err == nil {
 		if got, err := decodeQueue(1, q.encode()); err != nil || !reflect.DeepEqual(got, q) {
 			t.Errorf("queue: %v, %v", got, err)
+		}
+	}
+	if a, err := decodeAttributes(v); err == nil {
+		if got, err := decodeAttributes(a.encode()); err != nil || got != a {
+			t.Errorf("attributes: %v, %v", got, err)
 		}
 	}
 	if g, err := decodeAckGroup(v); err == nil {

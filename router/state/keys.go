@@ -29,6 +29,8 @@ import (
 //	u <queue u64>                  a named queue
 //	v <queue u64> <group>          what a group has settled of a queue
 //	w <queue u64> <offset u64>     the deaths of a message
+//	x <queue u64> <offset u64>     the attributes of a message
+//	z <len, namespace> <operator byte> <name>  a policy
 //
 // Every value begins with a version byte, but counters and empty ones.
 const (
@@ -47,6 +49,9 @@ const (
 	prefixQueue     = 'u'
 	prefixAcks      = 'v'
 	prefixDeath     = 'w'
+
+	prefixAttributes = 'x'
+	prefixPolicy     = 'z'
 )
 
 // valueVersion is the first byte of every value.

@@ -13,26 +13,16 @@ import (
 //
 //	1  topics, partitions, configuration, offsets of groups, the registry of members
 //	2  everything that a cluster of several nodes needs: queues, leases, copies of files
+//	3  what AMQP, MQTT and HTTP need: namespaces, exchanges, what queues can do beside, time
 const (
 	firstLevel = 1
 	// MaxLevel is the highest feature level that this program knows.
-	MaxLevel = 2
+	MaxLevel = 3
 )
-
-// levelOf is the level that a command needs; 0 for a code that this program cannot place.
-func levelOf(code core.Code) int {
-	switch {
-	case code == 0 || code >= 60:
-		return 0
-	case code >= 20:
-		return 2
-	}
-	return firstLevel
-}
 
 // tooLow refuses a command of a level that not every member knows, or is nil.
 func tooLow(code core.Code, level int) *core.Error {
-	if need := levelOf(code); need > level {
+	if need := int(levels[code]); need > level {
 		return core.E(core.Unsupported,
 			"this needs feature level %d and the cluster is at %d: it rises when every member runs a version that knows it", need, level)
 	}

@@ -16,16 +16,12 @@ type Queue struct {
 	ID      core.QueueID
 	Created int64 // ms
 	QueueConfig
-	// Deaths says that dead letters were put here: records may have a Death.
+	// Deaths says that dead letters were put here: records may have a History.
 	Deaths bool
-}
+	// Special says that messages here may have Attributes.
+	Special bool
 
-// QueueConfig is what a queue's creator decides, for ever.
-type QueueConfig struct {
-	// GroupOnly says that the queue has no group of its own, named "", and keeps its
-	// messages for groups that are created.
-	GroupOnly bool
-	AckConfig // of the queue's own group
+	policies *policySet // that Effective looks at; nil: none
 }
 
 // AckConfig is what the creator of a group decides, for ever.
@@ -61,24 +57,43 @@ func readAckConfig(r *wire.Reader) AckConfig {
 	}
 }
 
-// A queue's value: version byte, name, created varint, group-only byte, deaths byte,
-// ack configuration.
+// queueVersion is that of the value of a queue that level 2 does not know.
+const queueVersion = 2
+
+// A queue's value: version byte, name, created varint, group-only byte, deaths byte, ack
+// configuration; and in version 2 the rest of the configuration.
 func (q *Queue) encode() []byte {
-	b := appendName([]byte{valueVersion}, q.Name)
+	version := byte(valueVersion)
+	full := !q.plain() || q.Special
+	if full {
+		version = queueVersion
+	}
+	b := appendName([]byte{version}, q.Name)
 	b = wire.AppendVarint(b, q.Created)
 	b = wire.AppendBool(b, q.GroupOnly)
 	b = wire.AppendBool(b, q.Deaths)
-	return q.appendTo(b)
+	if b = q.AckConfig.appendTo(b); !full {
+		return b
+	}
+	flags := byte(0)
+	if q.Special {
+		flags = queueSpecial
+	}
+	return q.appendExtra(b, flags)
 }
 
 func decodeQueue(id core.QueueID, v []byte) (*Queue, error) {
 	r := wire.NewReader(v)
-	if err := checkVersion(&r, "queue"); err != nil {
-		return nil, err
+	version := r.Byte()
+	if version != valueVersion && version != queueVersion {
+		return nil, core.E(core.Corrupt, "queue: value of version %d, this binary knows %d", version, queueVersion)
 	}
 	q := &Queue{Name: readName(&r), ID: id, Created: r.Varint()}
 	q.GroupOnly, q.Deaths = r.Bool(), r.Bool()
 	q.AckConfig = readAckConfig(&r)
+	if version == queueVersion {
+		q.Special = q.readExtra(&r)&queueSpecial != 0
+	}
 	if err := r.Close(); err != nil {
 		return nil, core.E(core.Corrupt, "queue %d: %v", id, err)
 	}
@@ -106,6 +121,24 @@ func ReadQueue(r index.Reader, n core.Name) (*Queue, error) {
 		return nil, err
 	}
 	return ReadQueueByID(r, id)
+}
+
+// Queue finds a queue by name, as of the last applied batch, with the policies that hold; nil
+// when there is none.
+func (s *State) Queue(n core.Name) (*Queue, error) {
+	return s.withPolicies(ReadQueue(s.store, n))
+}
+
+// QueueByID finds a queue by its id, like Queue.
+func (s *State) QueueByID(id core.QueueID) (*Queue, error) {
+	return s.withPolicies(ReadQueueByID(s.store, id))
+}
+
+func (s *State) withPolicies(q *Queue, err error) (*Queue, error) {
+	if q != nil {
+		q.policies = s.policyView.Load()
+	}
+	return q, err
 }
 
 // ReadQueueByID finds a queue by its id; nil when no named queue has it.

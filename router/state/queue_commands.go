@@ -12,17 +12,40 @@ type DeclareQueue struct {
 	Config QueueConfig
 }
 
-// Command encodes: name, group-only byte, ack configuration.
+// Command encodes: name, group-only byte, ack configuration; and where the configuration has
+// more than that, by another code, the rest of it.
 func (c *DeclareQueue) Command() core.Command {
 	b := wire.AppendBool(appendName(nil, c.Name), c.Config.GroupOnly)
-	return core.Command{Code: CodeDeclareQueue, Head: c.Config.AckConfig.appendTo(b)}
+	b = c.Config.AckConfig.appendTo(b)
+	if c.Config.plain() {
+		return core.Command{Code: CodeDeclareQueue, Head: b}
+	}
+	return core.Command{Code: CodeDeclareFullQueue, Head: c.Config.appendExtra(b, 0)}
+}
+
+func readDeclareQueue(r *wire.Reader) (c DeclareQueue) {
+	c.Name = readName(r)
+	c.Config.GroupOnly, c.Config.AckConfig = r.Bool(), readAckConfig(r)
+	return c
 }
 
 func decodeDeclareQueue(body []byte) (c DeclareQueue, err error) {
 	r := wire.NewReader(body)
-	c.Name = readName(&r)
-	c.Config = QueueConfig{r.Bool(), readAckConfig(&r)}
+	c = readDeclareQueue(&r)
 	return c, r.Close()
+}
+
+func decodeDeclareFullQueue(body []byte) (c DeclareQueue, err error) {
+	r := wire.NewReader(body)
+	c = readDeclareQueue(&r)
+	c.Config.readExtra(&r)
+	if err := r.Close(); err != nil {
+		return c, err
+	}
+	if c.Config.plain() {
+		return c, core.E(core.Invalid, "nothing in it but what a plain declaration has")
+	}
+	return c, nil
 }
 
 // DecodeDeclared reads the body of the result of DeclareQueue: the queue of that name, and
@@ -36,10 +59,22 @@ func DecodeDeclared(body []byte) (q core.QueueID, created bool, err error) {
 
 func (s *State) declareQueue(tx txn, c *cursor, body []byte) core.Result {
 	cmd, err := decodeDeclareQueue(body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return invalid("declare queue", err)
-	case cmd.Name.Name == "" || cmd.Name.Namespace == "":
+	}
+	return s.declare(tx, c, &cmd)
+}
+
+func (s *State) declareFullQueue(tx txn, c *cursor, body []byte) core.Result {
+	cmd, err := decodeDeclareFullQueue(body)
+	if err != nil {
+		return invalid("declare queue", err)
+	}
+	return s.declare(tx, c, &cmd)
+}
+
+func (s *State) declare(tx txn, c *cursor, cmd *DeclareQueue) core.Result {
+	if cmd.Name.Name == "" || cmd.Name.Namespace == "" {
 		return refused(core.Invalid, "declare queue: the name is empty")
 	}
 	declared := func(id core.QueueID, created bool) core.Result {

@@ -2,17 +2,21 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"polylog/core"
 	"polylog/core/ackset"
+	"polylog/core/message"
 )
 
 // queueCommand has the commands about named queues and groups with acknowledgements:
 //
-//	declare NAME [limit=N] [dead=NAME] [group-only] [single]
+//	declare NAME [limit=N] [dead=NAME] [group-only] [single] [kind=quorum] [durable] [auto-delete]
+//	    [owner=LEASE], and the limits as a policy has them
 //	delete-queue @NAME [if-empty]
 //	ack-group QUEUE NAME [from=start|end|N] [limit=N] [dead=NAME]
 //	drop-ack-group QUEUE NAME
@@ -28,8 +32,17 @@ func (s *script) queueCommand() (core.Command, func(core.Result) string) {
 	}
 	switch s.d.Cmd {
 	case "declare":
-		c := DeclareQueue{Name: core.TopicName(s.first()), Config: QueueConfig{AckConfig: s.ackConfig()}}
+		c := DeclareQueue{Name: core.TopicName(s.first()), Config: QueueConfig{AckConfig: s.ackConfig(), Limits: s.limits()}}
 		_, c.Config.GroupOnly = s.option("group-only")
+		_, c.Config.Durable = s.option("durable")
+		_, c.Config.AutoDelete = s.option("auto-delete")
+		c.Config.Owner, _ = s.option("owner")
+		if v, _ := s.option("kind"); v == "quorum" {
+			c.Config.Kind = Quorum
+		}
+		if v, ok := s.option("max-priority"); ok {
+			c.Config.Limits.MaxPriority = int(s.number(v))
+		}
 		return c.Command(), func(r core.Result) string {
 			id, created, err := DecodeDeclared(r.Body)
 			s.must(err)
@@ -58,8 +71,76 @@ func (s *script) queueCommand() (core.Command, func(core.Result) string) {
 	case "settle":
 		return s.settleCommand()
 	}
+	return s.policyCommand()
+}
+
+// policyCommand has the commands about policies:
+//
+//	set-policy NAME [pattern=P] [priority=N] [apply-to=N] [operator] [message-ttl=MS] [expires=MS]
+//	    [max-length=N] [max-length-bytes=N] [overflow=WORD] [delivery-limit=N]
+//	    [dead-letter-exchange=X] [dead-letter-routing-key=K]
+//	delete-policy NAME [operator]
+func (s *script) policyCommand() (core.Command, func(core.Result) string) {
+	_, operator := s.option("operator")
+	switch s.d.Cmd {
+	case "set-policy":
+		c := SetPolicy{Policy{Namespace: core.DefaultNamespace, Name: s.first(), Operator: operator, Definition: s.definition()}}
+		c.Policy.Pattern, _ = s.option("pattern")
+		if v, ok := s.option("priority"); ok {
+			c.Policy.Priority = int(s.number(v))
+		}
+		if v, ok := s.option("apply-to"); ok {
+			c.Policy.ApplyTo = PolicyTarget(s.number(v))
+		}
+		return c.Command(), nil
+	case "delete-policy":
+		c := DeletePolicy{Namespace: core.DefaultNamespace, Name: s.first(), Operator: operator}
+		return c.Command(), nil
+	}
 	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
 	return core.Command{}, nil
+}
+
+// definition is a policy's definition as the command's options say it.
+func (s *script) definition() (t message.Table) {
+	for _, key := range slices.Sorted(maps.Keys(policyKeys)) {
+		v, ok := s.option(key)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			t = append(t, message.Header{Name: key, Value: message.Int(message.KindInt64, n)})
+		} else {
+			t = append(t, message.Header{Name: key, Value: message.String(v)})
+		}
+	}
+	return t
+}
+
+func (s *script) limits() QueueLimits {
+	l, err := ParseLimits(s.definition())
+	s.must(err)
+	return l
+}
+
+// describeLimits is what is not zero of limits.
+func describeLimits(l QueueLimits) string {
+	var b strings.Builder
+	say := func(has bool, what string, v any) {
+		if has {
+			fmt.Fprintf(&b, " %s=%v", what, v)
+		}
+	}
+	say(l.HasTTL, "message-ttl", l.TTL)
+	say(l.Expires > 0, "expires", l.Expires)
+	say(l.HasMaxLength, "max-length", l.MaxLength)
+	say(l.HasMaxBytes, "max-length-bytes", l.MaxBytes)
+	say(l.Overflow != DropHead, "overflow", l.Overflow)
+	say(l.MaxPriority > 0, "max-priority", l.MaxPriority)
+	say(l.HasDeadLetter, "dead-letter-exchange", strconv.Quote(l.DeadLetterExchange))
+	say(l.HasDeadLetterKey, "dead-letter-routing-key", strconv.Quote(l.DeadLetterKey))
+	say(l.DeliveryLimit != 0, "delivery-limit", l.DeliveryLimit)
+	return b.String()
 }
 
 func group(word string) string {
@@ -130,7 +211,7 @@ func (m *machine) dumpQueues(b *strings.Builder) {
 	names, err := ReadQueueNames(m.store, core.DefaultNamespace, "", 1000, nil)
 	m.must(err)
 	for _, name := range names {
-		q, err := ReadQueue(m.store, core.TopicName(name))
+		q, err := m.state.Queue(core.TopicName(name))
 		m.must(err)
 		h, _, err := m.store.Queue(q.ID)
 		m.must(err)
@@ -138,6 +219,7 @@ func (m *machine) dumpQueues(b *strings.Builder) {
 		if h.Runs > 0 {
 			fmt.Fprintf(b, " in %d batches", h.Runs)
 		}
+		b.WriteString(describeLimits(q.Effective()))
 		b.WriteByte('\n')
 		m.dumpAcks(b, q.ID)
 		for o := h.Start; o < h.End && q.Deaths; o++ {
@@ -191,7 +273,7 @@ func randomQueueCommand(t interface{ Fatal(...any) }, rnd *rand.Rand, s *State) 
 	offset := func() core.Offset { return core.Offset(rnd.IntN(60)) }
 	switch n := rnd.IntN(100); {
 	case n < 8:
-		c := DeclareQueue{Name: name, Config: QueueConfig{rnd.IntN(4) == 0, config}}
+		c := DeclareQueue{Name: name, Config: QueueConfig{GroupOnly: rnd.IntN(4) == 0, AckConfig: config}}
 		return c.Command()
 	case n < 10:
 		c := DeleteQueue{Queue: id, IfEmpty: n == 8}

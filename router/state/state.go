@@ -50,8 +50,9 @@ type State struct {
 	level           int                // feature level as of the last applied command
 	settled         settledQueues
 	acks            map[core.QueueID]*ackQueue
-	queuesChanged   bool     // since queueGen
-	dirtyAcks       []ackKey // groups of which the KV space has an older version
+	queuesChanged   bool       // since queueGen
+	policies        *policySet // as of the last applied command
+	dirtyAcks       []ackKey   // groups of which the KV space has an older version
 	producers       map[producerKey]*producer
 	dirty           []producerKey  // producers of which the KV space has an older version
 	round           uint64         // counts checkpoints
@@ -68,6 +69,7 @@ type State struct {
 		sessions map[string]Session
 		level    atomic.Int32
 	}
+	policyView    atomic.Pointer[policySet]
 	generation    atomic.Uint64 // of view.broker
 	queueGen      atomic.Uint64 // of the definitions of named queues
 	endedSessions atomic.Int64  // that SweepLeases has work with
@@ -117,10 +119,14 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadSessions(); err != nil {
 		return nil, err
 	}
+	if err := s.loadPolicies(); err != nil {
+		return nil, err
+	}
 	if err := s.loadLevel(o.Level); err != nil {
 		return nil, err
 	}
 	s.view.members, s.view.sessions = s.members, s.sessions
+	s.policyView.Store(s.policies)
 	s.view.level.Store(int32(s.level))
 	s.producerAge = producerAge(s.broker)
 	s.generation.Store(1)
@@ -282,6 +288,12 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.sweepLeases(tx, body)
 	case CodeDigest:
 		return s.digest(c, body)
+	case CodeDeclareFullQueue:
+		return s.declareFullQueue(tx, c, body)
+	case CodeSetPolicy:
+		return s.setPolicy(tx, body)
+	case CodeDeletePolicy:
+		return s.deletePolicy(tx, body)
 	}
 	s.tooNew(c.index, "command code", int(code))
 	return refused(core.Unsupported, "unknown command code %d", code)

@@ -91,6 +91,7 @@ func (s *State) publish() {
 	s.publishSweep()
 	if s.queuesChanged {
 		s.queuesChanged = false
+		s.policyView.Store(s.policies)
 		s.queueGen.Add(1)
 	}
 	s.view.level.Store(int32(s.level))
