@@ -9,7 +9,7 @@ import (
 
 // endpoint is a listener that is bound.
 type endpoint struct {
-	name string // kafka, http, node
+	name string // kafka, amqp, http, node
 	addr string // host:port
 }
 

@@ -18,7 +18,7 @@ func benchBroker(b *testing.B, flush string) (*router.Router, []core.QueueID) {
 	b.Helper()
 	c := config.Default()
 	c.DataDir, c.Flush = b.TempDir(), flush
-	c.KafkaListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off
+	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, config.Off
 	br := newBroker(c, slog.New(slog.DiscardHandler), func(err error) { b.Error(err) })
 	if err := br.start(b.Context()); err != nil {
 		b.Fatal(err)

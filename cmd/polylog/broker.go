@@ -69,7 +69,7 @@ func (b *broker) start(ctx context.Context) error {
 	}{
 		{"locking the data directory", b.lock},
 		{"binding the HTTP listener", b.serveHTTP},
-		{"trying the Kafka listener", b.probe},
+		{"trying the clients' listeners", b.probe},
 		{"binding the node-to-node listener", b.bindNode},
 		{"asking to join the cluster", b.settle},
 		{"reserving disk space", b.reserve},
@@ -82,6 +82,7 @@ func (b *broker) start(ctx context.Context) error {
 		{"waiting for a leader", b.awaitLeader},
 		{"making room on the disk", b.makeRoom},
 		{"binding the Kafka listener", b.serveKafka},
+		{"binding the AMQP listener", b.serveAMQP},
 		{"announcing this node", b.announce},
 	} {
 		b.enter(step.phase)

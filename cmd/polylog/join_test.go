@@ -15,7 +15,7 @@ func TestJoinedNodeIsNotNew(t *testing.T) {
 	for _, id := range []string{"n1", "n2"} {
 		c := config.Default()
 		c.DataDir, c.NodeID, c.NodeListen = t.TempDir(), id, "127.0.0.1:0"
-		c.KafkaListen, c.HTTPListen = config.Off, config.Off
+		c.KafkaListen, c.AMQPListen, c.HTTPListen = config.Off, config.Off, config.Off
 		if len(brokers) > 0 {
 			c.Join = []string{brokers[0].nodeAddr()}
 		}

@@ -16,7 +16,7 @@ func leaseBroker(t *testing.T, id, dir, join string) *broker {
 	t.Helper()
 	c := config.Default()
 	c.DataDir, c.NodeID = dir, id
-	c.KafkaListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, "127.0.0.1:0"
+	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, "127.0.0.1:0"
 	if join != "" {
 		c.Join = []string{join}
 	}

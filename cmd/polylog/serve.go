@@ -71,6 +71,8 @@ func announce(b *broker, c *config.Config, p *process) error {
 		switch e.name {
 		case "kafka":
 			fmt.Fprintf(&text, "  kafka  %-22s try: polylog topic list --broker %s\n", e.addr, e.addr)
+		case "amqp":
+			fmt.Fprintf(&text, "  amqp   %-22s try: amqp://guest:guest@%s/\n", e.addr, e.addr)
 		case "http":
 			fmt.Fprintf(&text, "  http   %-22s try: curl http://%s/health/ready\n", e.addr, e.addr)
 		default:

@@ -15,6 +15,7 @@ import (
 	"polylog/core"
 	"polylog/core/commitlog"
 	"polylog/index"
+	"polylog/protocols/amqp"
 	httpd "polylog/protocols/http"
 	"polylog/protocols/kafka"
 	"polylog/protocols/kafka/group"
@@ -46,18 +47,23 @@ func (b *broker) reserve(context.Context) (err error) {
 }
 
 // probe finds out early what would otherwise fail after the broker has led: an address
-// for Kafka clients that cannot be bound, a file for the addresses that cannot be there.
+// for clients that cannot be bound, a file for the addresses that cannot be there.
 func (b *broker) probe(ctx context.Context) error {
 	if b.config.AddrFile != "" {
 		if _, err := os.Stat(filepath.Dir(b.config.AddrFile)); err != nil {
 			return fmt.Errorf("addr-file: %w", err)
 		}
 	}
-	ln, err := bind(ctx, "kafka", b.config.KafkaListen)
-	if ln == nil {
-		return err
+	for _, l := range []struct{ name, addr string }{{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}} {
+		ln, err := bind(ctx, l.name, l.addr)
+		if err == nil && ln != nil {
+			err = ln.Close()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return ln.Close()
+	return nil
 }
 
 // bindNode binds the node-to-node listener; it is served once the node is open.
@@ -197,6 +203,24 @@ func (b *broker) serveKafka(ctx context.Context) error {
 	}
 	b.later(s.Close)
 	s.Serve()
+	return nil
+}
+
+func (b *broker) serveAMQP(ctx context.Context) error {
+	ln, err := b.listen(ctx, "amqp", b.config.AMQPListen)
+	if ln == nil {
+		return err
+	}
+	s, err := amqp.NewServer(amqp.Options{
+		Router: b.router, NodeID: b.home.NodeID(), ClusterName: b.node.Load().ClusterID(),
+		Logger: b.log, Registerer: b.metrics, Clock: b.now,
+		MaxConnections: b.config.MaxConnections, MessageMemory: int64(b.config.MessageMemory),
+	})
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	b.later(s.Close)
+	s.Serve(ln)
 	return nil
 }
 

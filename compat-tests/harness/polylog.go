@@ -27,6 +27,7 @@ type Polylog struct {
 	Dir       string                         // holds the data directory, the address file and the output
 	Data      string                         // the data directory, where it is not in Dir
 	KafkaAddr string                         // "" is a port that the system chooses
+	AMQPAddr  string                         // the same
 	HTTPAddr  string                         // the same
 	Flush     string                         // "" is the default
 	Args      []string                       // further flags
@@ -47,6 +48,7 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 	args := []string{
 		"serve", "--data-dir", data, "--addr-file", addrs,
 		"--kafka-listen", cmp.Or(o.KafkaAddr, "127.0.0.1:0"), "--http-listen", cmp.Or(o.HTTPAddr, "127.0.0.1:0"),
+		"--amqp-listen", cmp.Or(o.AMQPAddr, "127.0.0.1:0"),
 	}
 	if o.Flush != "" {
 		args = append(args, "--flush", o.Flush)

@@ -28,6 +28,7 @@ type Config struct {
 
 	KafkaListen    string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
 	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
+	AMQPListen     string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
 	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for health checks, metrics and profiles."`
 	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
 
@@ -41,8 +42,9 @@ type Config struct {
 
 	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. On the command line and in the environment each is name=value, several separated by semicolons. What is altered at run time through a Kafka client wins over them."`
 
-	MaxConnections int  `key:"max-connections" min:"1" default:"10000" doc:"Kafka connections at a time; more are closed at once."`
+	MaxConnections int  `key:"max-connections" min:"1" default:"10000" doc:"Connections at a time, of Kafka clients and of AMQP clients each; more are closed at once."`
 	RequestMemory  Size `key:"request-memory" min:"1MiB" default:"128MiB" doc:"Memory for Kafka requests that are being received or worked on, all connections together; beyond it clients have to wait. One request of up to 100 MiB is let in always."`
+	MessageMemory  Size `key:"message-memory" min:"1MiB" default:"64MiB" doc:"Memory for messages of AMQP clients that are being received or not yet stored, all connections together; beyond it those who publish have to wait."`
 	FetchMemory    Size `key:"fetch-memory" min:"1MiB" default:"64MiB" doc:"Memory for records on their way to Kafka clients, all connections together; beyond it each fetch gets little."`
 
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
@@ -81,8 +83,8 @@ func (c *Config) Validate() error {
 	if c.DataDir == "" {
 		return fmt.Errorf("data-dir: must name a directory")
 	}
-	if _, port, err := net.SplitHostPort(c.KafkaListen); err == nil && port != "0" && c.KafkaListen == c.HTTPListen {
-		return fmt.Errorf("kafka-listen and http-listen: both are %s", c.KafkaListen)
+	if err := c.validateListeners(); err != nil {
+		return err
 	}
 	if err := c.validateCluster(); err != nil {
 		return err
@@ -92,6 +94,23 @@ func (c *Config) Validate() error {
 	}
 	if c.MemoryLimit > 0 && c.MemoryLimit < c.LogCache+c.IndexCache {
 		return fmt.Errorf("memory-limit: %s is less than log-cache and index-cache together (%s)", c.MemoryLimit, c.LogCache+c.IndexCache)
+	}
+	return nil
+}
+
+// validateListeners checks that no two listeners have one address.
+func (c *Config) validateListeners() error {
+	taken := map[string]string{}
+	for _, l := range []struct{ name, addr string }{
+		{"kafka-listen", c.KafkaListen}, {"amqp-listen", c.AMQPListen}, {"http-listen", c.HTTPListen}, {"node-listen", c.NodeListen},
+	} {
+		if _, port, err := net.SplitHostPort(l.addr); err != nil || port == "0" {
+			continue
+		}
+		if other, ok := taken[l.addr]; ok {
+			return fmt.Errorf("%s and %s: both are %s", other, l.name, l.addr)
+		}
+		taken[l.addr] = l.name
 	}
 	return nil
 }

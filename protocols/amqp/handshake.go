@@ -1,0 +1,162 @@
+package amqp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"polylog/protocols/amqp/spec"
+	"polylog/router"
+)
+
+// What is offered in connection.tune, as RabbitMQ does, and the least that a client may ask
+// for: RabbitMQ 4.1 raised it to 8192, for which old clients are too old.
+const (
+	maxChannels = 2047
+	maxFrame    = 131072
+	minFrame    = 4096
+	// handshakeFrameMax holds before anything is agreed upon.
+	handshakeFrameMax = 8192
+)
+
+// phase is how far the handshake is (section 2.2.4). The names are RabbitMQ's.
+type phase string
+
+const (
+	starting phase = "starting" // connection.start was sent
+	tuning   phase = "tuning"   // connection.tune was sent
+	opening  phase = "opening"  // tune-ok came
+	running  phase = "running"  // open-ok was sent
+)
+
+// protocolHeader is what a client begins with (section 4.2.2), and what it gets back when it
+// began with something else.
+var protocolHeader = []byte("AMQP\x00\x00\x09\x01")
+
+// greet takes the protocol header and answers with connection.start.
+func (c *conn) greet() error {
+	b, err := c.br.Peek(len(protocolHeader))
+	if err != nil {
+		if len(b) > 0 && errors.Is(err, io.EOF) {
+			err = errNotAMQP
+		}
+		return err
+	}
+	if !speaks091(b) {
+		c.out.mu.Lock()
+		defer c.out.mu.Unlock()
+		c.out.appendLocked(func(b []byte) []byte { return append(b, protocolHeader...) })
+		c.out.closed.Store(true)
+		return errNotAMQP
+	}
+	if _, err := c.br.Discard(len(protocolHeader)); err != nil {
+		return err
+	}
+	c.phase = starting
+	c.send(&spec.ConnectionStart{
+		VersionMajor: 0, VersionMinor: 9,
+		ServerProperties: c.srv.properties,
+		Mechanisms:       []byte(mechanisms),
+		Locales:          []byte("en_US"),
+	})
+	return nil
+}
+
+// speaks091 reports whether a protocol header asks for AMQP 0-9-1, or for 0-9 as it was
+// written before, which is close enough.
+func speaks091(h []byte) bool {
+	switch {
+	case !bytes.HasPrefix(h, protocolHeader[:4]):
+		return false
+	case h[4] == 0 && h[5] == 0 && h[6] == 9:
+		return true
+	default:
+		return bytes.Equal(h[4:], []byte{1, 1, 0, 9})
+	}
+}
+
+// startOk is connection.start-ok: the client logs in.
+func (c *conn) startOk(ctx context.Context, m *spec.ConnectionStartOk) error {
+	c.caps = readCapabilities(m.ClientProperties)
+	if v, ok := m.ClientProperties.Get("connection_name"); ok {
+		c.log = c.log.With("connection_name", spec.Cut(v.Str()))
+	}
+	who, ok, known := parseCredentials(m.Mechanism, m.Response)
+	if !known {
+		return hard(spec.CommandInvalid, "unknown authentication mechanism '%s'", m.Mechanism)
+	}
+	from := remoteAddr(c.nc)
+	if !ok || !c.srv.opts.Login(who.user, who.password, from) {
+		return c.loginRefused(ctx, who)
+	}
+	who.password = ""
+	c.user = who
+	c.principal = router.Principal{Name: who.user, Host: from.String()}
+	c.phase = tuning
+	c.send(&spec.ConnectionTune{ChannelMax: maxChannels, FrameMax: maxFrame, Heartbeat: uint16(c.srv.opts.Heartbeat / time.Second)})
+	return nil
+}
+
+// loginRefused tells a client that would understand it. The others have to wait for a reset,
+// as guessing passwords would be fast otherwise.
+func (c *conn) loginRefused(ctx context.Context, who credentials) error {
+	c.srv.metrics.logins.Add(1)
+	c.log.Warn("amqp login refused", "user", who.user, "mechanism", who.mechanism)
+	if c.caps.authFailureClose {
+		return hard(spec.AccessRefused, "Login was refused using authentication mechanism %s. For details see the broker logfile.", who.mechanism).of(noMethod)
+	}
+	pause := time.NewTimer(c.srv.opts.silence)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+	}
+	c.abort(errRefused)
+	return errRefused
+}
+
+// tuneOk is connection.tune-ok: what the client wants of what was offered.
+func (c *conn) tuneOk(m *spec.ConnectionTuneOk) error {
+	if err := negotiated("channel_max", int(m.ChannelMax), 1, maxChannels); err != nil {
+		return err
+	}
+	if err := negotiated("frame_max", int(m.FrameMax), minFrame, maxFrame); err != nil {
+		return err
+	}
+	c.channelMax, c.frameMax = int(m.ChannelMax), int(m.FrameMax)
+	c.out.setFrameMax(c.frameMax)
+	c.phase = opening
+	c.heart.begin(time.Duration(m.Heartbeat) * c.srv.opts.heartbeatUnit)
+	return nil
+}
+
+// negotiated checks a value of tune-ok, where 0 means no limit.
+func negotiated(field string, v, least, most int) error {
+	switch {
+	case v == 0 || v > most:
+		return hard(spec.NotAllowed, "negotiated %s = %d is higher than the maximum allowed value (%d)", field, v, most).of(spec.ConnectionTuneID)
+	case v < least:
+		return hard(spec.NotAllowed, "negotiated %s = %d is lower than the minimum allowed value (%d)", field, v, least).of(spec.ConnectionTuneID)
+	}
+	return nil
+}
+
+// open is connection.open: which virtual host it is to be.
+func (c *conn) open(ctx context.Context, m *spec.ConnectionOpen) error {
+	namespace, ok := c.srv.namespace(m.VirtualHost)
+	if !ok {
+		return hard(spec.NotAllowed, "vhost %s not found", m.VirtualHost)
+	}
+	c.vhost, c.namespace = m.VirtualHost, namespace
+	c.phase = running
+	c.cutOffAfter(0)
+	if err := c.beginState(ctx); err != nil {
+		return err
+	}
+	c.opened = true
+	c.srv.metrics.opened.Add(1)
+	c.send(&spec.ConnectionOpenOk{})
+	return nil
+}
