@@ -4,7 +4,6 @@ import (
 	"sort"
 
 	"polylog/core"
-	"polylog/router/state"
 )
 
 // recordReader reads single records of a queue from this node's log. It keeps the runs and
@@ -18,6 +17,7 @@ type recordReader struct {
 	batch   core.Ref // whose records these are
 	records []core.Record
 	base    core.Offset // that the batch's producer wrote
+	control bool        // its records are marks of transactions, not messages
 }
 
 func (rr *recordReader) init(r *Router, q core.QueueID) { rr.r, rr.queue = r, q }
@@ -59,10 +59,7 @@ func (rr *recordReader) read(d *Delivery) (found bool, err error) {
 	}
 	d.Record = rr.records[i]
 	d.Record.Offset = d.Offset
-	def, err := rr.r.queueDef(rr.queue)
-	if err == nil && def != nil && def.Deaths {
-		d.Deaths, err = state.ReadDeaths(rr.r.state.Store(), rr.queue, d.Offset)
-	}
+	d.Deaths, err = rr.deaths(d.Offset)
 	return err == nil, err
 }
 
@@ -109,6 +106,6 @@ func (rr *recordReader) load(ref core.Ref) error {
 		}
 		records = append(records, rec)
 	}
-	rr.batch, rr.records, rr.base = ref, records, h.BaseOffset
+	rr.batch, rr.records, rr.base, rr.control = ref, records, h.BaseOffset, h.Control()
 	return nil
 }

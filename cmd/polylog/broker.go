@@ -16,6 +16,7 @@ import (
 	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
 	"polylog/core/vfs"
+	httpd "polylog/protocols/http"
 	"polylog/router"
 	"polylog/router/admin"
 	"polylog/router/state"
@@ -41,7 +42,8 @@ type broker struct {
 	short        bool // the disk was full at the start
 	fresh        bool // the data directory has no log yet
 	nodeListener net.Listener
-	tls          *peer.TLS // of node-to-node connections; nil: none
+	http         *httpd.Server // nil: there is no listener
+	tls          *peer.TLS     // of node-to-node connections; nil: none
 	state        *state.State
 	router       *router.Router
 	admin        *admin.Server
@@ -83,6 +85,7 @@ func (b *broker) start(ctx context.Context) error {
 		{"making room on the disk", b.makeRoom},
 		{"binding the Kafka listener", b.serveKafka},
 		{"binding the AMQP listener", b.serveAMQP},
+		{"opening the REST interface", b.openHTTP},
 		{"announcing this node", b.announce},
 	} {
 		b.enter(step.phase)

@@ -93,13 +93,27 @@ func (b *broker) serveHTTP(ctx context.Context) error {
 	if ln == nil {
 		return err
 	}
-	s := httpd.New(httpd.Options{Listener: ln, Ready: b.notReady, Registry: b.metrics, Logger: b.log})
+	s := httpd.New(httpd.Options{
+		Listener: ln, Ready: b.notReady, Registry: b.metrics, Logger: b.log, Clock: b.now,
+		MaxBody: int(b.config.HTTPMaxBody), BodyMemory: int64(b.config.HTTPRequestMemory),
+	})
+	b.http = s
 	b.later(s.Close)
 	b.loops.Go(func() {
 		if err := s.Serve(); err != nil {
 			b.fail(err)
 		}
 	})
+	return nil
+}
+
+// openHTTP begins to serve what needs the router.
+func (b *broker) openHTTP(context.Context) error {
+	if b.http == nil {
+		return nil
+	}
+	b.http.Open(b.router)
+	b.laterClose(func() error { b.http.CloseAPI(); return nil })
 	return nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"github.com/valyala/fasthttp/pprofhandler"
+
+	"polylog/core"
 )
 
 const profiles = "/debug/pprof/"
@@ -33,30 +35,48 @@ func (s *Server) table() map[string]fasthttp.RequestHandler {
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.opts.Logger.Error("http handler panicked", "path", string(ctx.Path()), "panic", p, "stack", string(debug.Stack()))
-			ctx.ResetBody()
-			fail(ctx, fasthttp.StatusInternalServerError, "internal error")
+			s.opts.Logger.Error("http handler panicked", "path", string(ctx.URI().PathOriginal()), "panic", p, "stack", string(debug.Stack()))
+			refuseWith(ctx, core.E(core.Internal, "panic"))
 		}
 		s.answers.WithLabelValues(strconv.Itoa(ctx.Response.StatusCode())).Inc()
 	}()
-	path := string(ctx.Path())
+	if err := s.serve(ctx); err != nil {
+		if core.KindOf(err) == core.Internal && !isProblem(err) {
+			s.opts.Logger.Error("http request failed", "method", string(ctx.Method()), "path", string(ctx.URI().PathOriginal()), "err", err)
+		}
+		refuseWith(ctx, err)
+	}
+}
+
+func isProblem(err error) bool {
+	_, ok := errors.AsType[*problem](err)
+	return ok
+}
+
+// serve finds who serves a request.
+func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
+	path := string(ctx.URI().PathOriginal())
+	if strings.HasPrefix(path, "/v1/") {
+		return s.serveAPI(ctx)
+	}
+	if string(ctx.Path()) != path {
+		// Dots, double slashes and escapes could mean one path here and another in a
+		// handler; none of these paths has them.
+		return &problem{Status: 400, Code: "bad_path", Detail: "the path is not in its plain form"}
+	}
 	if strings.HasPrefix(path, profiles) {
 		path = profiles
 	}
 	h, ok := s.routes[path]
 	switch {
-	case string(ctx.Path()) != string(ctx.URI().PathOriginal()):
-		// Dots, double slashes and escapes could mean one path here and another in a
-		// handler; no path of ours has them.
-		fail(ctx, fasthttp.StatusBadRequest, "path is not in its plain form")
 	case !ok:
-		fail(ctx, fasthttp.StatusNotFound, "no such path")
+		return &problem{Status: 404, Code: "no_such_path", Detail: "there is nothing at this path"}
 	case !ctx.IsGet() && !ctx.IsHead():
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, "GET, HEAD")
-		fail(ctx, fasthttp.StatusMethodNotAllowed, "only GET and HEAD")
-	default:
-		h(ctx)
+		return &problem{Status: 405, Code: "method_not_allowed", Detail: "this path takes only GET and HEAD"}
 	}
+	h(ctx)
+	return nil
 }
 
 // profile serves the process's profiles. Taking one costs CPU and shows what the
@@ -64,7 +84,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // only.
 func profile(ctx *fasthttp.RequestCtx) {
 	if !ctx.RemoteIP().IsLoopback() {
-		fail(ctx, fasthttp.StatusForbidden, "profiles are served to this machine only")
+		refuseWith(ctx, core.E(core.Denied, "profiles are served to this machine only"))
 		return
 	}
 	pprofhandler.PprofHandler(ctx)
@@ -73,25 +93,15 @@ func profile(ctx *fasthttp.RequestCtx) {
 // refuse answers a request that could not be read. fasthttp answers 400 to everything
 // but long headers.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
-	code, text := fasthttp.StatusBadRequest, "malformed request"
+	p := problem{Status: 400, Code: "bad_request", Detail: "the request is malformed"}
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		code, text = fasthttp.StatusRequestTimeout, "request took too long"
+		p = problem{Status: 408, Code: "too_slow", Detail: "the request did not come in time", Retryable: true}
 	}
 	if small := (*fasthttp.ErrSmallBuffer)(nil); errors.As(err, &small) {
-		code, text = fasthttp.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("headers exceed %d bytes", maxHeader)
+		p = problem{Status: 431, Code: "headers_too_large", Detail: fmt.Sprintf("the headers have more than %d bytes", maxHeader)}
 	}
-	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
-		code, text = fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("body exceeds %d bytes", maxBody)
-	}
-	fail(ctx, code, text)
-	s.answers.WithLabelValues(strconv.Itoa(code)).Inc()
-}
-
-// fail answers with code and one line of text.
-func fail(ctx *fasthttp.RequestCtx, code int, text string) {
-	ctx.SetStatusCode(code)
-	ctx.SetContentType("text/plain; charset=utf-8")
-	ctx.SetBodyString(text + "\n")
+	refuseWith(ctx, &p)
+	s.answers.WithLabelValues(strconv.Itoa(p.Status)).Inc()
 }
 
 // printfLogger takes fasthttp's remarks about its connections.

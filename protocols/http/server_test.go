@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -98,7 +97,8 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
 		{"GET", "/debug/pprof/cmdline", 200, "test"},
 		{"POST", "/health/live", 405, "only GET"},
-		{"GET", "/", 404, "no such path"},
+		{"GET", "/v1/topics", 503, `"code":"not_ready"`},
+		{"GET", "/", 404, "no_such_path"},
 		{"GET", "/health/live/", 404, ""},
 		{"GET", "/health//live", 400, ""},
 	}
@@ -137,10 +137,9 @@ func TestBadRequests(t *testing.T) {
 		"nonsense\r\n\r\n":                 "400",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": "400",
 		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n":              "431",
-		fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", maxBody+1):              "413",
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n":                                      "400",
-		"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n":         "417",
-		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n":         "400",
+		"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n":        "413",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n":         "404",
 		"GET /%2e%2e/debug/pprof/cmdline%00 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":           "400",
 		"GET http://other/health/live HTTP/1.1\r\nHost: other\r\nConnection: close\r\n\r\n":             "200",
 		"GET /health/live HTTP/1.0\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n": "400",

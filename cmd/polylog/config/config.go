@@ -29,7 +29,7 @@ type Config struct {
 	KafkaListen    string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
 	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
 	AMQPListen     string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
-	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for health checks, metrics and profiles."`
+	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, health checks, metrics and profiles."`
 	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
 
 	NodeAdvertise string        `key:"node-advertise" kind:"advertise" section:"Cluster" doc:"host:port under which the other nodes reach this one; empty means node-listen. It must be set where that is not the way, such as with 0.0.0.0 or behind a port mapping."`
@@ -46,6 +46,9 @@ type Config struct {
 	RequestMemory  Size `key:"request-memory" min:"1MiB" default:"128MiB" doc:"Memory for Kafka requests that are being received or worked on, all connections together; beyond it clients have to wait. One request of up to 100 MiB is let in always."`
 	MessageMemory  Size `key:"message-memory" min:"1MiB" default:"64MiB" doc:"Memory for messages of AMQP clients that are being received or not yet stored, all connections together; beyond it those who publish have to wait."`
 	FetchMemory    Size `key:"fetch-memory" min:"1MiB" default:"64MiB" doc:"Memory for records on their way to Kafka clients, all connections together; beyond it each fetch gets little."`
+
+	HTTPMaxBody       Size `key:"http-max-body" min:"64KiB" max:"256MiB" default:"16MiB" doc:"Largest body of an HTTP request. How large one message may be is max.message.bytes of its topic."`
+	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always."`
 
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`

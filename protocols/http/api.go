@@ -1,0 +1,239 @@
+package httpd
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// api is the data plane: everything below /v1. It is there while the broker serves.
+type api struct {
+	srv    *Server
+	router *router.Router
+
+	ctx  context.Context //nolint:containedctx // ends what waits when the interface is closed
+	stop context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
+	calls  sync.WaitGroup
+	closed bool
+}
+
+// Open begins to serve the data plane; until then, and after CloseAPI, its paths answer
+// with 503.
+func (s *Server) Open(r *router.Router) {
+	a := &api{srv: s, router: r}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	s.api.Store(a)
+}
+
+// CloseAPI ends what waits below /v1, streams too, and returns when no call is running. The
+// router may be closed then. It may be called again, and without Open.
+func (s *Server) CloseAPI() {
+	a := s.api.Load()
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.stop()
+	a.calls.Wait()
+}
+
+// enter is false when the data plane is closed.
+func (a *api) enter() bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.calls.Add(1)
+	return true
+}
+
+// handler serves a call. Its error becomes a problem.
+type handler func(c *call) error
+
+// call is one request of the data plane.
+type call struct {
+	*fasthttp.RequestCtx
+	*api
+	params    params
+	namespace string
+	principal router.Principal
+	ctx       context.Context //nolint:containedctx // of the call
+	held      int64           // of Server.bodies
+	turn      uint32          // of keyless; 0: not taken yet
+}
+
+// endpoints are the calls of the data plane, by method and path.
+func endpoints() *mux[handler] {
+	m := &mux[handler]{}
+	for _, prefix := range []string{"/v1", "/v1/namespaces/{namespace}"} {
+		for _, e := range calls {
+			m.handle(e.method, prefix+e.path, e.do)
+		}
+	}
+	return m
+}
+
+// calls are the paths below a namespace.
+var calls = []struct {
+	method, path string
+	do           handler
+}{
+	{"GET", "/topics", listTopics},
+	{"GET", "/topics/{topic}", getTopic},
+	{"PUT", "/topics/{topic}", putTopic},
+	{"PATCH", "/topics/{topic}", patchTopic},
+	{"DELETE", "/topics/{topic}", deleteTopic},
+	{"GET", "/topics/{topic}/configs", getTopicConfigs},
+	{"GET", "/topics/{topic}/messages", browseTopic},
+	{"POST", "/topics/{topic}/messages", publishToTopic},
+
+	{"GET", "/queues", listQueues},
+	{"GET", "/queues/{queue}", getQueue},
+	{"PUT", "/queues/{queue}", putQueue},
+	{"DELETE", "/queues/{queue}", deleteQueue},
+	{"POST", "/queues/{queue}:purge", purgeQueue},
+	{"GET", "/queues/{queue}/messages", peekQueue},
+	{"POST", "/queues/{queue}/messages", publishToQueue},
+}
+
+// callTimeout bounds a call that waits for the log. What is under way then may or may not
+// be done.
+const callTimeout = 30 * time.Second
+
+// serveAPI is every data plane request's way in.
+func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
+	methods, ps, err := s.calls.find(string(ctx.URI().PathOriginal()))
+	if err != nil {
+		return err
+	}
+	method := string(ctx.Method())
+	if method == fasthttp.MethodHead {
+		method = fasthttp.MethodGet
+	}
+	do, ok := methods[method]
+	if !ok {
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed(methods))
+		return &problem{Status: 405, Code: "method_not_allowed", Detail: "this path takes " + allowed(methods)}
+	}
+	if err := sameOrigin(ctx); err != nil {
+		return err
+	}
+	a := s.api.Load()
+	if !a.enter() {
+		return &problem{Status: 503, Code: "not_ready", Detail: "the broker is starting or stopping", Retryable: true, retryAfter: 1}
+	}
+	c := &call{RequestCtx: ctx, api: a, params: ps, namespace: ps.get("namespace")}
+	if c.namespace == "" {
+		c.namespace = core.DefaultNamespace
+	}
+	if host, _, err := net.SplitHostPort(ctx.RemoteAddr().String()); err == nil {
+		c.principal.Host = host
+	}
+	var cancel context.CancelFunc
+	c.ctx, cancel = context.WithTimeout(a.ctx, callTimeout)
+	defer func() {
+		cancel()
+		c.srv.bodies.Release(c.held)
+		a.calls.Done()
+	}()
+	return do(c)
+}
+
+// sameOrigin refuses what a browser sends for a page of another site: whoever visits that
+// page may use this broker, and the page must not.
+func sameOrigin(ctx *fasthttp.RequestCtx) error {
+	origin := string(ctx.Request.Header.Peek(fasthttp.HeaderOrigin))
+	if origin == "" {
+		return nil
+	}
+	if u, err := url.Parse(origin); err == nil && u.Host != "" && u.Host == string(ctx.Host()) {
+		return nil
+	}
+	return &problem{Status: 403, Code: "cross_origin", Detail: "a page of another origin may not use this broker"}
+}
+
+// name is a parameter as the name of an object in the call's namespace.
+func (c *call) name(param string) core.Name {
+	return core.Name{Namespace: c.namespace, Name: c.params.get(param)}
+}
+
+// answer sends v as JSON.
+func (c *call) answer(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	send(c.RequestCtx, status, "application/json", body)
+	return nil
+}
+
+// noContent answers that it is done.
+func (c *call) noContent() error {
+	c.SetStatusCode(fasthttp.StatusNoContent)
+	return nil
+}
+
+// number is a query argument, or def where it is not there.
+func (c *call) number(name string, def, low, high int64) (int64, error) {
+	text := c.QueryArgs().Peek(name)
+	if text == nil {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < low || n > high {
+		if high == math.MaxInt64 {
+			return 0, invalid("%s=%.40q: want a whole number from %d on", name, text, low)
+		}
+		return 0, invalid("%s=%.40q: want a whole number from %d to %d", name, text, low, high)
+	}
+	return n, nil
+}
+
+// flag is a query argument that is true or false; without a value it is true.
+func (c *call) flag(name string) (bool, error) {
+	if !c.QueryArgs().Has(name) {
+		return false, nil
+	}
+	text := string(c.QueryArgs().Peek(name))
+	if text == "" {
+		return true, nil
+	}
+	b, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, invalid("%s=%.40q: want true or false", name, text)
+	}
+	return b, nil
+}
+
+// onlyQuery refuses query arguments that the call does not have: a misspelt one would
+// otherwise be passed over.
+func (c *call) onlyQuery(names ...string) error {
+	for k := range c.QueryArgs().All() {
+		known := false
+		for _, n := range names {
+			known = known || n == string(k)
+		}
+		if !known {
+			return invalid("unknown query argument %.40q", k)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package httpd
+
+import (
+	"math"
+	"time"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// queueJSON is a queue in answers.
+type queueJSON struct {
+	Name      string    `json:"name"`
+	Namespace string    `json:"namespace"`
+	Created   time.Time `json:"created"`
+	queueSpec
+	Counts *countsJSON `json:"counts,omitempty"`
+}
+
+// queueSpec is what a queue's creator decides.
+type queueSpec struct {
+	DeliveryLimit   int    `json:"deliveryLimit,omitempty"`
+	DeadLetterQueue string `json:"deadLetterQueue,omitempty"` // in the same namespace
+	SingleActive    bool   `json:"singleActive,omitempty"`
+}
+
+// countsJSON is what a group of a queue is doing.
+type countsJSON struct {
+	Ready     int64 `json:"ready"`
+	Unsettled int64 `json:"unsettled"` // with consumers
+	Delayed   int64 `json:"delayed"`
+	Consumers int   `json:"consumers"`
+}
+
+func jsonOfQueue(q *router.Queue) queueJSON {
+	return queueJSON{
+		Name: q.Name.Name, Namespace: q.Name.Namespace, Created: time.UnixMilli(q.Created).UTC(),
+		queueSpec: queueSpec{q.DeliveryLimit, q.DeadLetter.Name, q.SingleActive},
+	}
+}
+
+// queue finds the queue of the path, if the principal may do op with it. A node that does not
+// know it asks the leader first.
+func (c *call) queue(op router.Operation) (*router.Queue, error) {
+	n := c.name("queue")
+	if err := c.may(op, router.ResourceQueue, n); err != nil {
+		return nil, err
+	}
+	q, err := c.router.Queue(n)
+	if core.KindOf(err) != core.NotFound {
+		return q, err
+	}
+	if err := c.router.Sync(c.ctx); err != nil {
+		return nil, err
+	}
+	return c.router.Queue(n)
+}
+
+func listQueues(c *call) error {
+	if err := c.onlyQuery("limit", "cursor"); err != nil {
+		return err
+	}
+	limit, after, err := c.page()
+	if err != nil {
+		return err
+	}
+	names, err := c.router.QueueNames(c.namespace, after, limit+1)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Queues []queueJSON `json:"queues"`
+		Next   string      `json:"next,omitempty"`
+	}{Queues: []queueJSON{}}
+	if len(names) > limit {
+		names = names[:limit]
+		answer.Next = names[limit-1]
+	}
+	for _, name := range names {
+		n := core.Name{Namespace: c.namespace, Name: name}
+		if c.may(router.OpDescribe, router.ResourceQueue, n) != nil {
+			continue
+		}
+		q, err := c.router.Queue(n)
+		if core.KindOf(err) == core.NotFound {
+			continue // deleted just now
+		}
+		if err != nil {
+			return err
+		}
+		answer.Queues = append(answer.Queues, jsonOfQueue(q))
+	}
+	return c.answer(200, answer)
+}
+
+func getQueue(c *call) error {
+	if err := c.onlyQuery(); err != nil {
+		return err
+	}
+	q, err := c.queue(router.OpDescribe)
+	if err != nil {
+		return err
+	}
+	j := jsonOfQueue(q)
+	if !q.GroupOnly {
+		n, err := c.router.CountQueue(c.ctx, q.ID, "")
+		if err != nil {
+			return err
+		}
+		j.Counts = &countsJSON{n.Ready, n.Unsettled, n.Delayed, n.Consumers}
+	}
+	return c.answer(200, j)
+}
+
+// putQueue declares a queue. One that is there with other properties is a conflict.
+func putQueue(c *call) error {
+	var spec queueSpec
+	if err := c.definition(&spec); err != nil {
+		return err
+	}
+	config := router.QueueConfig{AckConfig: router.AckConfig{DeliveryLimit: spec.DeliveryLimit, SingleActive: spec.SingleActive}}
+	if spec.DeadLetterQueue != "" {
+		config.DeadLetter = core.Name{Namespace: c.namespace, Name: spec.DeadLetterQueue}
+	}
+	q, created, err := c.router.DeclareQueue(c.ctx, c.principal, c.name("queue"), config)
+	if err != nil {
+		return err
+	}
+	j := jsonOfQueue(q)
+	switch {
+	case created:
+		return c.answer(201, j)
+	case j.queueSpec != spec:
+		return core.E(core.Conflict, "queue %s is there with other properties", q.Name)
+	}
+	return c.answer(200, j)
+}
+
+func deleteQueue(c *call) error {
+	if err := c.onlyQuery("ifUnused", "ifEmpty"); err != nil {
+		return err
+	}
+	unused, err := c.flag("ifUnused")
+	if err != nil {
+		return err
+	}
+	empty, err := c.flag("ifEmpty")
+	if err != nil {
+		return err
+	}
+	q, err := c.queue(router.OpDelete)
+	if err != nil {
+		return err
+	}
+	n, err := c.router.DeleteQueue(c.ctx, c.principal, q.Name, unused, empty)
+	if err != nil {
+		return err
+	}
+	return c.answer(200, struct {
+		Messages int64 `json:"messages"` // that went with it
+	}{n})
+}
+
+func purgeQueue(c *call) error {
+	q, err := c.queue(router.OpRead)
+	if err != nil {
+		return err
+	}
+	n, err := c.router.PurgeQueue(c.ctx, c.principal, q.ID, "")
+	if err != nil {
+		return err
+	}
+	return c.answer(200, struct {
+		Messages int64 `json:"messages"` // that are gone
+	}{n})
+}
+
+// peekQueue shows what is not settled, without consuming it.
+func peekQueue(c *call) error {
+	if err := c.onlyQuery("offset", "limit", "cursor", "maxValueBytes"); err != nil {
+		return err
+	}
+	q, err := c.queue(router.OpRead)
+	if err != nil {
+		return err
+	}
+	s := search{queues: []core.QueueID{q.ID}, only: 0, to: math.MaxInt64}
+	if err := c.searchArgs(&s); err != nil {
+		return err
+	}
+	if !q.GroupOnly {
+		settled, err := c.router.Settled(c.principal, q.ID, "")
+		if err != nil {
+			return err
+		}
+		s.skip = settled
+	}
+	at, err := c.begin(&s)
+	if err != nil {
+		return err
+	}
+	return c.browse(&s, at)
+}
