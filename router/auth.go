@@ -33,14 +33,12 @@ const (
 	ResourceTopic
 	ResourceGroup
 	ResourceQueue
-	ResourceExchange
-	ResourceNamespace
 )
 
 // Resource is one thing that rights are given for.
 type Resource struct {
 	Kind ResourceKind
-	Name core.Name // zero for the cluster; of a namespace, Name alone
+	Name core.Name // zero for the cluster
 }
 
 // Authorizer decides who may do what. Authorize returns nil, or an error of kind

@@ -23,6 +23,7 @@ type Lease struct {
 	session, claim uint64
 	token          uint64
 	lost           chan struct{}
+	whenLost       func() // guarded by all.mu; nil: none
 }
 
 // Name is what is owned.
@@ -35,6 +36,26 @@ func (l *Lease) Token() uint64 { return l.token }
 // Lost is closed when this node has applied that the name has another owner or none, and
 // not by Release. A node that is cut off learns it late: see Confirm.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// WhenLost has fn called on a goroutine of its own when Lost is closed, which may be now.
+func (l *Lease) WhenLost(fn func()) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	select {
+	case <-l.lost:
+		go fn()
+	default:
+		l.whenLost = fn
+	}
+}
+
+// loseLocked tells the owner that it is none any more.
+func (l *Lease) loseLocked() {
+	close(l.lost)
+	if l.whenLost != nil {
+		go l.whenLost()
+	}
+}
 
 // Confirm is nil when the lease was valid at some moment after the call. It asks the
 // leader. Error kinds: Fenced when it is lost, Unavailable when nobody can tell.
@@ -243,7 +264,7 @@ func (a *leases) overLocked(session uint64) {
 	for claim, l := range a.held {
 		if l.session <= session {
 			delete(a.held, claim)
-			close(l.lost)
+			l.loseLocked()
 		}
 	}
 }
@@ -265,7 +286,7 @@ func (a *leases) applied(events []state.LeaseEvent) {
 			a.nudge() // it may be an earlier run's, applied only now
 		case e.Lost && mine:
 			delete(a.held, e.Claim)
-			close(l.lost)
+			l.loseLocked()
 		case !e.Lost && !mine && e.Session == a.session:
 			// Its acquisition was given up before the command was applied.
 			a.abandoned[&Lease{all: a, name: e.Name, session: e.Session, claim: e.Claim}] = struct{}{}

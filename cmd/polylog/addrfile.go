@@ -9,7 +9,7 @@ import (
 
 // endpoint is a listener that is bound.
 type endpoint struct {
-	name string // kafka, amqp, http, node
+	name string // kafka, amqp, mqtt, mqtt-ws, http, node
 	addr string // host:port
 }
 

@@ -86,6 +86,7 @@ func (b *broker) start(ctx context.Context) error {
 		{"binding the Kafka listener", b.serveKafka},
 		{"binding the AMQP listener", b.serveAMQP},
 		{"opening the REST interface", b.openHTTP},
+		{"binding the MQTT listeners", b.serveMQTT},
 		{"announcing this node", b.announce},
 	} {
 		b.enter(step.phase)

@@ -14,7 +14,6 @@ import (
 	"polylog/cluster/peer/peertest"
 	"polylog/core"
 	"polylog/router/admin"
-	"polylog/router/state"
 )
 
 // member starts a node that listens for others; joining names whom it joins.
@@ -93,7 +92,7 @@ func eventually(t *testing.T, ok func() bool, state func() string) {
 // refusedLine runs serve, which has to end with one line that contains want.
 func refusedLine(t *testing.T, name, want string, args ...string) {
 	t.Helper()
-	args = append([]string{"serve", "--kafka-listen=:0", "--amqp-listen=:0", "--http-listen=:0", "--log-level=error"}, args...)
+	args = append([]string{"serve", "--kafka-listen=:0", "--amqp-listen=:0", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--http-listen=:0", "--log-level=error"}, args...)
 	code, out, errs := call(t, "", args...)
 	if code != exitFailed || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 || out != "" {
 		t.Errorf("%s: code %d, %q, printed %q; want %q", name, code, errs, out, want)
@@ -110,7 +109,7 @@ func TestClusterLife(t *testing.T) {
 	n2 := member(t, dirs["n2"], "n2", n1)
 	n3 := member(t, dirs["n3"], "n3", n2)
 	n3.voters(t, "n1", "n2", "n3")
-	if i := n3.clusterInfo(t); i.Level != state.MaxLevel || i.Node != "n3" || i.Leader != "n1" {
+	if i := n3.clusterInfo(t); i.Level != 2 || i.Node != "n3" || i.Leader != "n1" {
 		t.Errorf("%+v", i)
 	}
 	var health string

@@ -16,6 +16,7 @@ func TestJoinedNodeIsNotNew(t *testing.T) {
 		c := config.Default()
 		c.DataDir, c.NodeID, c.NodeListen = t.TempDir(), id, "127.0.0.1:0"
 		c.KafkaListen, c.AMQPListen, c.HTTPListen = config.Off, config.Off, config.Off
+		c.MQTTListen, c.MQTTWSListen = config.Off, config.Off
 		if len(brokers) > 0 {
 			c.Join = []string{brokers[0].nodeAddr()}
 		}

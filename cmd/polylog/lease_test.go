@@ -9,7 +9,6 @@ import (
 	"polylog/cmd/polylog/config"
 	"polylog/core"
 	"polylog/router"
-	"polylog/router/state"
 )
 
 // leaseBroker is a whole broker that serves no clients; join may be empty.
@@ -18,6 +17,7 @@ func leaseBroker(t *testing.T, id, dir, join string) *broker {
 	c := config.Default()
 	c.DataDir, c.NodeID = dir, id
 	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, "127.0.0.1:0"
+	c.MQTTListen, c.MQTTWSListen = config.Off, config.Off
 	if join != "" {
 		c.Join = []string{join}
 	}
@@ -43,7 +43,7 @@ func TestLeasesInCluster(t *testing.T) {
 	n2 := leaseBroker(t, "n2", t.TempDir(), n1.nodeAddr())
 	defer func() { closeBroker(t, n2) }()
 	eventually(t, func() bool {
-		return n1.router.FeatureLevel() == state.MaxLevel && n2.router.FeatureLevel() == state.MaxLevel
+		return n1.router.FeatureLevel() == 2 && n2.router.FeatureLevel() == 2
 	}, func() string { return "the feature level does not rise" })
 	acquire := func(b *broker, name string, takeover bool) (*router.Lease, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -54,7 +54,9 @@ func (b *broker) probe(ctx context.Context) error {
 			return fmt.Errorf("addr-file: %w", err)
 		}
 	}
-	for _, l := range []struct{ name, addr string }{{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}} {
+	for _, l := range []struct{ name, addr string }{
+		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
+	} {
 		ln, err := bind(ctx, l.name, l.addr)
 		if err == nil && ln != nil {
 			err = ln.Close()

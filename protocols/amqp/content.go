@@ -32,12 +32,13 @@ func (t *content) expected() bool { return t.phase != contentNone }
 // begin is basic.publish.
 func (t *content) begin(m *spec.BasicPublish) { t.phase, t.method = contentHeader, *m }
 
-// endContent forgets the message.
+// end forgets the message.
 func (ch *channel) endContent() {
 	t := &ch.content
 	if t.body != nil {
-		ch.conn.assembled -= len(t.body.b)
-		ch.conn.srv.memory.add(-cap(t.body.b))
+		n := cap(t.body.b)
+		ch.conn.assembled -= n
+		ch.conn.srv.memory.add(-n)
 		t.body.release()
 	}
 	*t = content{}
@@ -59,7 +60,7 @@ func (ch *channel) contentFrame(ctx context.Context, h spec.FrameHead, payload [
 	if err := ch.growBody(ctx, len(payload)); err != nil {
 		return err
 	}
-	copy(ch.fill(len(payload)), payload)
+	t.body.b = append(t.body.b, payload...)
 	return ch.bodyGrew(ctx)
 }
 
@@ -105,22 +106,20 @@ func (ch *channel) growBody(ctx context.Context, n int) error {
 	}
 	if t.body == nil {
 		t.body = getBuffer()
-		c.srv.memory.add(cap(t.body.b))
+		c.hold(cap(t.body.b))
 	}
 	if before := cap(t.body.b); have+n > before {
 		want := min(t.size, max(have+n, 2*before))
 		t.body.b = slices.Grow(t.body.b, want-have)
-		c.srv.memory.add(cap(t.body.b) - before)
+		c.hold(cap(t.body.b) - before)
 	}
 	return nil
 }
 
-// fill has the body grow by n bytes, for which there is room.
-func (ch *channel) fill(n int) []byte {
-	b := ch.content.body.b
-	ch.content.body.b = b[:len(b)+n]
-	ch.conn.assembled += n
-	return b[len(b) : len(b)+n]
+// hold counts memory for unfinished messages.
+func (c *conn) hold(n int) {
+	c.assembled += n
+	c.srv.memory.add(n)
 }
 
 // bodyGrew publishes the message when it is whole.
@@ -159,7 +158,10 @@ func (c *conn) largeBody(ctx context.Context, ch *channel, h spec.FrameHead) err
 	if _, err := c.br.Discard(spec.FrameHeadLen); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(c.br, ch.fill(n)); err != nil {
+	t := &ch.content
+	have := len(t.body.b)
+	t.body.b = t.body.b[:have+n]
+	if _, err := io.ReadFull(c.br, t.body.b[have:]); err != nil {
 		return unexpected(err)
 	}
 	end, err := c.br.ReadByte()

@@ -35,8 +35,7 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 			h.Magic, h.TotalLen(), len(batch), h.Count, h.LastOffsetDelta)
 	}
 	named := false
-	p, topic := s.all.queues.find(q)
-	if !topic {
+	if _, ok := s.all.queues.find(q); !ok {
 		a, err := s.ackQueue(tx, q)
 		switch {
 		case err != nil:
@@ -61,22 +60,10 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 		// queue would make the index look for the largest one again and again.
 		run.MaxTime = c.time
 	}
-	end, err := s.endBefore(tx, p.topic, q)
-	if err != nil {
-		return s.storeResult(err)
-	}
-	var res core.Result
 	if h.HasProducer() {
-		res = s.appendSequenced(tx, c, q, &h, run)
-	} else {
-		res = s.appendRun(tx, q, run)
+		return s.appendSequenced(tx, c, q, &h, run)
 	}
-	if res.Err == nil && end >= 0 && res.Offset >= end {
-		if err := s.tapBatch(tx, c, p.topic, &h, batch, run.Ref); err != nil {
-			return s.storeResult(err)
-		}
-	}
-	return res
+	return s.appendRun(tx, q, run)
 }
 
 func (s *State) appendRun(tx *index.Tx, q core.QueueID, run core.Run) core.Result {

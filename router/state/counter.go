@@ -12,7 +12,6 @@ import (
 const (
 	counterQueues    = "queue" // from 1
 	counterProducers = "producer"
-	counterExchanges = "exchange" // from 1
 )
 
 // take gives n consecutive numbers of a counter.

@@ -30,6 +30,8 @@ type Config struct {
 	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
 	AMQPListen     string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
 	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, health checks, metrics and profiles."`
+	MQTTListen     string `key:"mqtt-listen" kind:"address" default:"127.0.0.1:1883" doc:"Address for MQTT clients."`
+	MQTTWSListen   string `key:"mqtt-ws-listen" kind:"address" default:"127.0.0.1:8083" doc:"Address for MQTT clients over WebSocket, under any path."`
 	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
 
 	NodeAdvertise string        `key:"node-advertise" kind:"advertise" section:"Cluster" doc:"host:port under which the other nodes reach this one; empty means node-listen. It must be set where that is not the way, such as with 0.0.0.0 or behind a port mapping."`
@@ -49,6 +51,11 @@ type Config struct {
 
 	HTTPMaxBody       Size `key:"http-max-body" min:"64KiB" max:"256MiB" default:"16MiB" doc:"Largest body of an HTTP request. How large one message may be is max.message.bytes of its topic."`
 	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always."`
+
+	MQTTRules     Rules  `key:"mqtt-rules" section:"MQTT" doc:"Which topic of the log MQTT messages go to, and under which key: filter=topic or filter=topic:key, several separated by semicolons; the first whose filter matches the message's topic name holds. key is name (the whole topic name), none, or the number of a level, from 1. Without a rule the first level is the topic and the whole name the key."`
+	MQTTTopic     string `key:"mqtt-topic" default:"mqtt" doc:"Topic of the log for MQTT messages whose first level is no legal name of a topic."`
+	MQTTMaxPacket Size   `key:"mqtt-max-packet" min:"1KiB" max:"64MiB" default:"1MiB" doc:"Size of the largest packet that MQTT clients may send; they are told. What is larger than the topic's max.message.bytes is refused all the same."`
+	MQTTMaxQueued int    `key:"mqtt-max-queued" min:"1" default:"20000" doc:"Messages of QoS 1 and 2 that wait for one subscriber that does not keep up; more are left out, and counted."`
 
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
@@ -106,6 +113,7 @@ func (c *Config) validateListeners() error {
 	taken := map[string]string{}
 	for _, l := range []struct{ name, addr string }{
 		{"kafka-listen", c.KafkaListen}, {"amqp-listen", c.AMQPListen}, {"http-listen", c.HTTPListen}, {"node-listen", c.NodeListen},
+		{"mqtt-listen", c.MQTTListen}, {"mqtt-ws-listen", c.MQTTWSListen},
 	} {
 		if _, port, err := net.SplitHostPort(l.addr); err != nil || port == "0" {
 			continue

@@ -1,0 +1,216 @@
+package mqtt
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/router"
+)
+
+// conn is a connection. What is not said to be otherwise belongs to the goroutine of serve.
+type conn struct {
+	srv       *Server
+	nc        net.Conn
+	in        packetReader
+	out       outbox
+	remote    string
+	principal router.Principal
+	ended     chan struct{} // closed when serve returns
+
+	version     byte   // 0: no CONNECT was accepted yet
+	client      string // written before it is claimed
+	clientBytes []byte
+	keepAlive   time.Duration     // after which a silent client is gone; 0: never
+	aliases     map[uint16]string // of topic names, the client's
+	will        *packets.Packet   // nil: none
+	pub         publisher
+	session     *session
+	lease       *router.Lease
+
+	endMu sync.Mutex    // guards cause
+	cause *packets.Code // why we end it; nil: we do not
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{srv: s, nc: nc, remote: nc.RemoteAddr().String(), ended: make(chan struct{})}
+	if host, _, err := net.SplitHostPort(c.remote); err == nil {
+		c.principal.Host = host
+	}
+	c.in.nc = nc
+	c.out.init(nc, s.opts.WriteTimeout)
+	c.out.failed = func(error) { c.cut() }
+	c.pub.init(c)
+	return c
+}
+
+// errDisconnected is the end of a connection that its client wished for.
+var errDisconnected = errors.New("the client disconnected")
+
+// serve runs the connection until its end.
+func (c *conn) serve() {
+	defer close(c.ended)
+	defer c.srv.unregister(c)
+	c.end(c.run())
+	_ = c.nc.Close()
+	c.out.abandon()
+	c.out.writers.Wait()
+}
+
+func (c *conn) run() error {
+	if err := c.connect(); err != nil {
+		return err
+	}
+	for {
+		fh, body, err := c.in.next(c.srv.opts.MaxPacketBytes, c.wait)
+		if err != nil {
+			return err
+		}
+		pk := packets.Packet{FixedHeader: fh, ProtocolVersion: c.version}
+		if err := decode(&pk, body); err != nil {
+			return err
+		}
+		if err := c.handle(&pk); err != nil {
+			return err
+		}
+		if !c.in.buffered() {
+			c.pub.flush()
+		}
+	}
+}
+
+// wait prepares for a read that may take long.
+func (c *conn) wait() {
+	var until time.Time
+	if c.keepAlive > 0 {
+		until = time.Now().Add(c.keepAlive) // section 3.1.2.10
+	}
+	c.endMu.Lock()
+	defer c.endMu.Unlock()
+	if c.cause == nil {
+		_ = c.nc.SetReadDeadline(until)
+	}
+}
+
+// handle does what a packet says. Its strings and bytes are the reader's.
+func (c *conn) handle(pk *packets.Packet) error {
+	if pk.FixedHeader.Type == packets.Publish {
+		return c.publish(pk)
+	}
+	c.pub.flush() // what was published before is stored before anything else is looked at
+	switch pk.FixedHeader.Type {
+	case packets.Puback, packets.Pubrec, packets.Pubrel, packets.Pubcomp:
+		if pk.PacketID == 0 {
+			return packets.ErrProtocolViolationNoPacketID
+		}
+	}
+	switch pk.FixedHeader.Type {
+	case packets.Puback:
+		c.session.acked(pk.PacketID)
+	case packets.Pubrec:
+		c.session.received(pk.PacketID, pk.ReasonCode)
+	case packets.Pubcomp:
+		c.session.acked(pk.PacketID)
+	case packets.Pubrel:
+		c.pub.released(pk.PacketID)
+	case packets.Subscribe:
+		return c.subscribe(pk)
+	case packets.Unsubscribe:
+		return c.unsubscribe(pk)
+	case packets.Pingreq:
+		c.out.put(func(b []byte) []byte { return append(b, packets.Pingresp<<4, 0) })
+	case packets.Disconnect:
+		return c.disconnected(pk)
+	case packets.Connect:
+		return packets.ErrProtocolViolationSecondConnect // section 3.1, MQTT-3.1.0-2
+	case packets.Auth:
+		return packets.ErrProtocolViolation // we began no exchange (section 4.12)
+	default:
+		return packets.ErrProtocolViolation
+	}
+	return nil
+}
+
+// disconnected is the client's DISCONNECT (section 3.14).
+func (c *conn) disconnected(pk *packets.Packet) error {
+	if c.version == 5 && pk.Properties.SessionExpiryIntervalFlag && pk.Properties.SessionExpiryInterval > 0 &&
+		c.session.expiry == 0 {
+		return packets.ErrProtocolViolationZeroNonZeroExpiry // section 3.14.2.2.2
+	}
+	if pk.ReasonCode == packets.CodeDisconnect.Code {
+		c.will = nil // section 3.14.4
+	}
+	return errDisconnected
+}
+
+// kick ends the connection for a reason, which the client is told. It may be called from any
+// goroutine, and does not wait.
+func (c *conn) kick(why packets.Code) {
+	c.endMu.Lock()
+	defer c.endMu.Unlock()
+	if c.cause == nil {
+		c.cause = &why
+		_ = c.nc.SetReadDeadline(time.Now()) // serve wakes
+		c.out.wake()
+	}
+}
+
+// cut closes the connection.
+func (c *conn) cut() {
+	_ = c.nc.Close()
+	c.out.abandon()
+}
+
+// farewell bounds how long the last packet may take.
+const farewell = time.Second
+
+// end ends the connection whose run ended with err.
+func (c *conn) end(err error) {
+	c.pub.flush()
+	c.endMu.Lock()
+	kicked := c.cause != nil
+	var why packets.Code
+	if kicked {
+		why = *c.cause
+	}
+	c.cause = &why
+	c.endMu.Unlock()
+	var netErr net.Error
+	tell := false
+	switch {
+	case kicked:
+		tell = true
+	case errors.Is(err, errDisconnected):
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		why, tell = packets.ErrKeepAliveTimeout, true
+	case errors.As(err, &netErr), isEOF(err):
+	default:
+		why, tell = codeOf(err), true
+		c.srv.metrics.broken.Add(1)
+		c.srv.log.LogAttrs(c.srv.ctx, slog.LevelInfo, "mqtt client made an error",
+			slog.String("client", c.client), slog.String("remote", c.remote), slog.Any("err", err))
+	}
+	if c.session != nil {
+		c.session.close()
+	}
+	if tell && c.version == 5 {
+		c.out.put(func(b []byte) []byte {
+			return appendPacket(b, &packets.Packet{
+				FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ProtocolVersion: 5, ReasonCode: why.Code,
+				Properties: packets.Properties{ReasonString: why.Reason},
+			})
+		})
+	}
+	late := time.AfterFunc(farewell, c.cut)
+	c.out.flush()
+	late.Stop()
+	if c.version != 0 {
+		c.publishWill()
+		c.leave()
+	}
+}

@@ -1,0 +1,195 @@
+package mqtt
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/core/topicfilter"
+)
+
+const (
+	// maxClientID is the length of the longest client id, in bytes.
+	maxClientID = 1000
+	// maxConnectBytes bounds a CONNECT, so that who is not known yet costs little.
+	maxConnectBytes = 256 << 10
+	// maxAliases is how many topic aliases a client may have.
+	maxAliases = 32
+	// leaseTimeout bounds how long a client id is fought for, and given up.
+	leaseTimeout = 10 * time.Second
+)
+
+// connect reads CONNECT (section 3.1) and answers it. After an error the client has been
+// told, where the specification wants that.
+func (c *conn) connect() error {
+	late := time.Now().Add(c.srv.opts.ConnectTimeout)
+	fh, body, err := c.in.next(min(maxConnectBytes, c.srv.opts.MaxPacketBytes), func() { c.waitUntil(late) })
+	if err != nil {
+		return err
+	}
+	if fh.Type != packets.Connect {
+		return packets.ErrProtocolViolationRequireFirstConnect // MQTT-3.1.0-1
+	}
+	pk := &packets.Packet{FixedHeader: fh}
+	if err := decode(pk, bytes.Clone(body)); err != nil {
+		if pk.ProtocolVersion == 5 {
+			c.refuse(5, codeOf(err))
+		}
+		return err
+	}
+	if code := checkConnect(pk); code != packets.CodeSuccess {
+		if code != packets.ErrProtocolViolationProtocolName { // it may be no MQTT at all
+			c.refuse(pk.ProtocolVersion, code)
+		}
+		return code
+	}
+	if code := c.authorizeWill(pk); code != packets.CodeSuccess {
+		c.refuse(pk.ProtocolVersion, code)
+		return code
+	}
+	assigned := pk.Connect.ClientIdentifier == ""
+	if assigned {
+		pk.Connect.ClientIdentifier = "auto-" + rand.Text()
+	}
+	c.client = pk.Connect.ClientIdentifier
+	c.clientBytes = []byte(c.client)
+	if code := c.own(); code != packets.CodeSuccess {
+		c.refuse(pk.ProtocolVersion, code)
+		return code
+	}
+	c.accept(pk, assigned)
+	return nil
+}
+
+func (c *conn) waitUntil(t time.Time) {
+	c.endMu.Lock()
+	defer c.endMu.Unlock()
+	if c.cause == nil {
+		_ = c.nc.SetReadDeadline(t)
+	}
+}
+
+// checkConnect is what is wrong with a CONNECT that was decoded, or success.
+func checkConnect(pk *packets.Packet) packets.Code {
+	p := &pk.Connect
+	switch {
+	case string(p.ProtocolName) == "MQTT":
+		if pk.ProtocolVersion != 4 && pk.ProtocolVersion != 5 {
+			return packets.ErrUnsupportedProtocolVersion // MQTT-3.1.2-2
+		}
+	case string(p.ProtocolName) == "MQIsdp":
+		if pk.ProtocolVersion != 3 {
+			return packets.ErrUnsupportedProtocolVersion
+		}
+	default:
+		return packets.ErrProtocolViolationProtocolName // MQTT-3.1.2-1
+	}
+	switch {
+	case pk.ReservedBit != 0:
+		return packets.ErrProtocolViolationReservedBit // MQTT-3.1.2-3
+	case p.WillQos > 2, !p.WillFlag && (p.WillQos != 0 || p.WillRetain):
+		return packets.ErrProtocolViolationQosOutOfRange // MQTT-3.1.2-11 to 13
+	case p.PasswordFlag && !p.UsernameFlag && pk.ProtocolVersion < 5:
+		return packets.ErrProtocolViolationFlagNoUsername // MQTT 3.1.1, MQTT-3.1.2-22
+	case len(p.ClientIdentifier) > maxClientID:
+		return packets.ErrClientIdentifierNotValid
+	case p.ClientIdentifier == "" && pk.ProtocolVersion < 5 && !p.Clean:
+		return packets.ErrClientIdentifierNotValid // MQTT 3.1.1, MQTT-3.1.3-8
+	case p.WillFlag && topicfilter.CheckName(p.WillTopic) != nil:
+		return packets.ErrTopicNameInvalid
+	case pk.Properties.AuthenticationMethod != "":
+		return packets.ErrBadAuthenticationMethod // section 4.12: we know none
+	case pk.Properties.AuthenticationData != nil:
+		return packets.ErrProtocolViolation // section 3.1.2.11.10
+	}
+	return packets.CodeSuccess
+}
+
+// refuse answers CONNECT with a reason.
+func (c *conn) refuse(version byte, why packets.Code) {
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: version, ReasonCode: why.Code}
+	if version == 5 {
+		pk.Properties.ReasonString = why.Reason
+	} else {
+		pk.ReasonCode = connack3(why)
+	}
+	c.out.put(func(b []byte) []byte { return appendPacket(b, &pk) })
+}
+
+// own makes this connection the only one of its client id in the cluster (section 3.1.4,
+// MQTT-3.1.4-3).
+func (c *conn) own() packets.Code {
+	if old := c.srv.claim(c); old != nil {
+		old.kick(codeTakenOver)
+		<-old.ended
+	}
+	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
+	defer cancel()
+	lease, err := c.srv.router.AcquireLease(ctx, "mqtt:"+c.srv.opts.Namespace+":"+c.client, true)
+	if err != nil {
+		c.srv.log.Warn("mqtt client id cannot be owned", "client", c.client, "err", err)
+		return packets.ErrServerUnavailable
+	}
+	c.lease = lease
+	lease.WhenLost(func() { c.kick(codeTakenOver) })
+	return packets.CodeSuccess
+}
+
+// leave gives the client id up.
+func (c *conn) leave() {
+	if c.lease == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
+	defer cancel()
+	if err := c.lease.Release(ctx); err != nil {
+		c.srv.log.Debug("mqtt client id is given up later", "client", c.client, "err", err)
+	}
+}
+
+// accept begins the session and answers with CONNACK (section 3.2).
+func (c *conn) accept(pk *packets.Packet, assigned bool) {
+	p := &pk.Properties
+	c.version = pk.ProtocolVersion
+	keepAlive, told := pk.Connect.Keepalive, false
+	if longest := c.srv.opts.MaxKeepAlive; longest > 0 && (keepAlive == 0 || time.Duration(keepAlive)*time.Second > longest) {
+		keepAlive, told = uint16(longest/time.Second), true
+	}
+	c.keepAlive = time.Duration(keepAlive) * 3 * time.Second / 2
+	if pk.Connect.WillFlag {
+		c.will = willOf(pk)
+	}
+	c.session = newSession(c, p)
+	c.out.room = c.session.refill
+	ack := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version}
+	if c.version == 5 {
+		a := &ack.Properties
+		a.ReceiveMaximum = uint16(c.srv.opts.ReceiveMaximum)
+		a.TopicAliasMaximum = maxAliases
+		a.MaximumPacketSize = uint32(c.srv.opts.MaxPacketBytes)
+		a.SharedSubAvailableFlag = true // and not available
+		a.RetainAvailableFlag = true    // the same
+		if p.SessionExpiryInterval > 0 {
+			a.SessionExpiryIntervalFlag = true // section 3.2.2.3.2: 0, the session ends with its connection
+		}
+		if assigned {
+			a.AssignedClientID = c.client // MQTT-3.1.3-7
+		}
+		if told {
+			a.ServerKeepAlive, a.ServerKeepAliveFlag = keepAlive, true // MQTT-3.2.2-21
+		}
+	}
+	c.out.put(func(b []byte) []byte { return appendPacket(b, &ack) })
+}
+
+// isEOF reports whether an error of a read is just the connection's end.
+func isEOF(err error) bool {
+	return slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed}, func(e error) bool { return errors.Is(err, e) })
+}

@@ -1,0 +1,182 @@
+package mqtt
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/core"
+	"polylog/core/topicfilter"
+	"polylog/router"
+)
+
+// subscription is what a session wants of the names that a filter matches. It does not change.
+type subscription struct {
+	session           *session
+	filter            string
+	qos               byte
+	noLocal           bool
+	retainAsPublished bool
+	id                int           // subscription identifier; 0: none
+	from              core.LogIndex // what was appended up to there is not for it
+}
+
+// subscriptions are those of the clients that are connected here.
+type subscriptions struct {
+	mu   sync.RWMutex
+	tree topicfilter.Tree[*subscription] // guarded by mu
+}
+
+func (s *subscriptions) add(sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tree.Add(sub.filter, sub)
+}
+
+func (s *subscriptions) remove(sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tree.Remove(sub.filter, sub)
+}
+
+func (s *subscriptions) len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tree.Len()
+}
+
+// any reports whether there is a subscription.
+func (s *subscriptions) any() bool { return s.len() > 0 }
+
+// maxSubscriptions bounds those of one session.
+const maxSubscriptions = 10_000
+
+// sharePrefix begins the filters of shared subscriptions (section 4.8.2).
+const sharePrefix = "$share/"
+
+// subscribe is a SUBSCRIBE (section 3.8).
+func (c *conn) subscribe(pk *packets.Packet) error {
+	switch {
+	case pk.PacketID == 0:
+		return packets.ErrProtocolViolationNoPacketID
+	case len(pk.Filters) == 0:
+		return packets.ErrProtocolViolationNoFilters // MQTT-3.8.3-2
+	case len(pk.Properties.SubscriptionIdentifier) > 1:
+		return packets.ErrProtocolViolation // section 3.8.2.1.2
+	}
+	id := 0
+	if ids := pk.Properties.SubscriptionIdentifier; len(ids) == 1 {
+		if id = ids[0]; id == 0 {
+			return packets.ErrProtocolViolation
+		}
+	}
+	codes := make([]byte, len(pk.Filters))
+	for i := range pk.Filters {
+		f := &pk.Filters[i]
+		if f.RetainHandling > 2 || f.NoLocal && strings.HasPrefix(f.Filter, sharePrefix) {
+			return packets.ErrProtocolViolation // MQTT-3.8.3-4
+		}
+		code := c.subscribeTo(f, id)
+		if c.version < 5 && code.Code >= packets.ErrUnspecifiedError.Code {
+			code = packets.ErrUnspecifiedError // MQTT 3.1.1, section 3.9.3
+		}
+		codes[i] = code.Code
+	}
+	c.out.put(func(b []byte) []byte {
+		return appendPacket(b, &packets.Packet{
+			FixedHeader: packets.FixedHeader{Type: packets.Suback}, ProtocolVersion: c.version,
+			PacketID: pk.PacketID, ReasonCodes: codes,
+		})
+	})
+	return nil
+}
+
+// subscribeTo adds or replaces a subscription and says what SUBACK is to say.
+func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
+	if strings.HasPrefix(f.Filter, sharePrefix) {
+		return packets.ErrSharedSubscriptionsNotSupported
+	}
+	if topicfilter.CheckFilter(f.Filter) != nil {
+		return packets.ErrTopicFilterInvalid
+	}
+	if err := c.authorizeFilter(f.Filter); err != nil {
+		return reasonOf(err)
+	}
+	s := c.session
+	sub := &subscription{
+		session: s, filter: strings.Clone(f.Filter), qos: f.Qos,
+		noLocal: f.NoLocal, retainAsPublished: f.RetainAsPublished, id: id,
+		from: c.srv.router.Applied(),
+	}
+	s.mu.Lock()
+	old := s.subs[sub.filter]
+	if old == nil && len(s.subs) >= maxSubscriptions {
+		s.mu.Unlock()
+		return packets.ErrQuotaExceeded
+	}
+	if s.subs == nil {
+		s.subs = map[string]*subscription{}
+	}
+	s.subs[sub.filter] = sub
+	s.mu.Unlock()
+	if old != nil {
+		sub.from = old.from // nothing is missed (MQTT-3.8.4-3)
+	}
+	c.srv.subs.add(sub)
+	if old != nil {
+		c.srv.subs.remove(old)
+	}
+	return packets.QosCodes[f.Qos]
+}
+
+// authorizeFilter checks that the client may read the topic that a filter's first level
+// names. Where that is a wildcard each message is asked for (see session.allowed).
+func (c *conn) authorizeFilter(filter string) error {
+	first := topicfilter.FirstLevel(filter)
+	if first == "+" || first == "#" || first[:min(1, len(first))] == "$" || len(c.srv.mapping.rules) > 0 {
+		return nil
+	}
+	topic, _, _ := c.srv.mapping.place(first)
+	return c.srv.authorizeRead(c.principal, topic)
+}
+
+func (s *Server) authorizeRead(p router.Principal, topic string) error {
+	return s.router.Authorize(p, router.OpRead, router.Resource{
+		Kind: router.ResourceTopic, Name: core.Name{Namespace: s.opts.Namespace, Name: topic},
+	})
+}
+
+// unsubscribe is an UNSUBSCRIBE (section 3.10).
+func (c *conn) unsubscribe(pk *packets.Packet) error {
+	switch {
+	case pk.PacketID == 0:
+		return packets.ErrProtocolViolationNoPacketID
+	case len(pk.Filters) == 0:
+		return packets.ErrProtocolViolationNoFilters // MQTT-3.10.3-2
+	}
+	codes := make([]byte, len(pk.Filters))
+	s := c.session
+	for i := range pk.Filters {
+		filter := pk.Filters[i].Filter
+		s.mu.Lock()
+		sub := s.subs[filter]
+		delete(s.subs, filter)
+		s.mu.Unlock()
+		switch {
+		case sub != nil:
+			c.srv.subs.remove(sub)
+		case topicfilter.CheckFilter(filter) != nil:
+			codes[i] = packets.ErrTopicFilterInvalid.Code
+		default:
+			codes[i] = packets.CodeNoSubscriptionExisted.Code
+		}
+	}
+	c.out.put(func(b []byte) []byte {
+		return appendPacket(b, &packets.Packet{
+			FixedHeader: packets.FixedHeader{Type: packets.Unsuback}, ProtocolVersion: c.version,
+			PacketID: pk.PacketID, ReasonCodes: codes,
+		})
+	})
+	return nil
+}
