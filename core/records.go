@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"io"
 	"iter"
+	"slices"
+	"unsafe"
 )
 
 // A record inside a batch. All numbers but the attributes are zigzag varints:
@@ -75,46 +77,68 @@ func Records(batch []byte, limit int) iter.Seq2[Record, error] {
 
 // nextRecord takes a record off the front of b.
 func nextRecord(b []byte, h *BatchHeader) (r Record, rest []byte, ok bool) {
+	rest, ok = r.read(b, h, func(name []byte) string { return string(name) })
+	return r, rest, ok
+}
+
+// FirstRecord reads the first record of a whole batch, which is not compressed, into r. It
+// uses the memory of r.Headers again; everything else aliases the batch, which must not
+// change as long as r is in use. The error is of kind Corrupt.
+func FirstRecord(batch []byte, r *Record) error {
+	h, ok := ParseBatchHeader(batch)
+	if !ok || h.Codec() != CodecNone || h.Count < 1 {
+		return E(Corrupt, "batch of %d bytes, codec %d, with %d records: there is no first one to be read", len(batch), h.Codec(), h.Count)
+	}
+	_, ok = r.read(batch[BatchHeaderLen:], &h, func(name []byte) string {
+		return unsafe.String(unsafe.SliceData(name), len(name))
+	})
+	if !ok {
+		return E(Corrupt, "the first record of a batch of %d bytes is malformed", len(batch))
+	}
+	return nil
+}
+
+// read takes a record off the front of b. The memory of r.Headers is used again; name makes
+// their names.
+func (r *Record) read(b []byte, h *BatchHeader, name func([]byte) string) (rest []byte, ok bool) {
 	body, rest, ok := varBytes(b)
 	if !ok || len(body) < 1 {
-		return r, nil, false
+		return nil, false
 	}
 	b = body[1:]
 	var delta, n int64
 	if delta, b, ok = varint(b); !ok {
-		return r, nil, false
+		return nil, false
 	}
-	r.Time = h.BaseTime + delta
-	if h.Attributes&AttrLogAppendTime != 0 {
-		r.Time, r.Stamped = h.MaxTime, true
+	r.Time, r.Stamped = h.BaseTime+delta, h.Attributes&AttrLogAppendTime != 0
+	if r.Stamped {
+		r.Time = h.MaxTime
 	}
 	if delta, b, ok = varint(b); !ok {
-		return r, nil, false
+		return nil, false
 	}
 	r.Offset = h.BaseOffset + Offset(delta)
 	if r.Key, b, ok = varBytes(b); !ok {
-		return r, nil, false
+		return nil, false
 	}
 	if r.Value, b, ok = varBytes(b); !ok {
-		return r, nil, false
+		return nil, false
 	}
 	if n, b, ok = varint(b); !ok || n < 0 || n > int64(len(b)/2) {
-		return r, nil, false
+		return nil, false
 	}
-	if n > 0 {
-		r.Headers = make([]RecordHeader, n)
-	}
+	r.Headers = slices.Grow(r.Headers[:0], int(n))[:n]
 	for i := range r.Headers {
 		var key []byte
 		if key, b, ok = varBytes(b); !ok || key == nil {
-			return r, nil, false
+			return nil, false
 		}
-		r.Headers[i].Key = string(key)
+		r.Headers[i].Key = name(key)
 		if r.Headers[i].Value, b, ok = varBytes(b); !ok {
-			return r, nil, false
+			return nil, false
 		}
 	}
-	return r, rest, len(b) == 0
+	return rest, len(b) == 0
 }
 
 func varint(b []byte) (v int64, rest []byte, ok bool) {

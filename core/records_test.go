@@ -168,3 +168,42 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+func TestFirstRecord(t *testing.T) {
+	var bb BatchBuilder
+	bb.Add(7, []byte("k"), []byte("v"), RecordHeader{"a", []byte("1")}, RecordHeader{"b", nil})
+	bb.Add(9, nil, nil)
+	batch, err := bb.Build(nil, BatchOptions{Producer: Nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []Record
+	for r, err := range Records(batch, MaxInflated) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, r)
+	}
+	got := Record{Headers: make([]RecordHeader, 5)}
+	if err := FirstRecord(batch, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[0], got); diff != "" {
+		t.Fatal(diff)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = FirstRecord(batch, &got) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for n := range batch[:len(batch)-1] {
+		if n < BatchHeaderLen+10 && FirstRecord(batch[:n], &got) == nil {
+			t.Errorf("%d bytes of a batch have a first record", n)
+		}
+	}
+	zipped, err := bb.Build(nil, BatchOptions{Producer: Nobody, Codec: CodecGzip})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := FirstRecord(zipped, &got); KindOf(err) != Corrupt {
+		t.Errorf("of a compressed batch: %v", err)
+	}
+}

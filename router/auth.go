@@ -33,12 +33,14 @@ const (
 	ResourceTopic
 	ResourceGroup
 	ResourceQueue
+	ResourceExchange
+	ResourceNamespace
 )
 
 // Resource is one thing that rights are given for.
 type Resource struct {
 	Kind ResourceKind
-	Name core.Name // zero for the cluster
+	Name core.Name // zero for the cluster; of a namespace, Name alone
 }
 
 // Authorizer decides who may do what. Authorize returns nil, or an error of kind

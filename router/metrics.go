@@ -21,6 +21,7 @@ type metrics struct {
 	retained                prometheus.Counter
 	deliveries, redelivered prometheus.Counter
 	settled, deadLetters    prometheus.Counter
+	unroutable, rejected    prometheus.Counter
 
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector
@@ -47,6 +48,8 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		redelivered:    counter("queue_redeliveries_total", "Those of them that may have been delivered before."),
 		settled:        counter("queue_settled_total", "Messages that consumers settled."),
 		deadLetters:    counter("queue_dead_letters_total", "Messages that were given up, whether or not another queue took them."),
+		unroutable:     counter("unroutable_messages_total", "Messages that were published to an exchange and that no queue or topic was for."),
+		rejected:       counter("rejected_messages_total", "Messages that a queue did not take, since it is full."),
 		registerer:     reg,
 	}
 	if reg == nil {
@@ -55,6 +58,7 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 	m.collectors = []prometheus.Collector{
 		m.produced, m.producedBytes, m.consumed, m.consumedBytes, m.publishErrors, m.readErrors,
 		m.publishSeconds, m.readSeconds, m.retained, m.deliveries, m.redelivered, m.settled, m.deadLetters,
+		m.unroutable, m.rejected,
 		gauge("queue_consumers", "Consumers of queues whose dispatcher this node is, as the leader.", func() float64 { return float64(r.hub.consumerCount()) }),
 		gauge("feature_level", "Feature level: what every member of the cluster understands.", func() float64 { return float64(r.state.Level()) }),
 		gauge("topics", "Topics.", func() float64 { n, _ := r.state.TopicCount(); return float64(n) }),
@@ -101,6 +105,16 @@ func (m *metrics) published(messages, bytes int, took time.Duration) {
 	m.produced.Add(float64(messages))
 	m.producedBytes.Add(float64(bytes))
 	m.publishSeconds.Observe(took.Seconds())
+}
+
+// routed counts what became of a message.
+func (m *metrics) routed(r *Routed) {
+	if r.Queues == 0 {
+		m.unroutable.Inc()
+	}
+	if r.Rejected {
+		m.rejected.Inc()
+	}
 }
 
 // read counts one read of a queue.

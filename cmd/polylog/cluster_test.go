@@ -14,6 +14,7 @@ import (
 	"polylog/cluster/peer/peertest"
 	"polylog/core"
 	"polylog/router/admin"
+	"polylog/router/state"
 )
 
 // member starts a node that listens for others; joining names whom it joins.
@@ -109,7 +110,7 @@ func TestClusterLife(t *testing.T) {
 	n2 := member(t, dirs["n2"], "n2", n1)
 	n3 := member(t, dirs["n3"], "n3", n2)
 	n3.voters(t, "n1", "n2", "n3")
-	if i := n3.clusterInfo(t); i.Level != 2 || i.Node != "n3" || i.Leader != "n1" {
+	if i := n3.clusterInfo(t); i.Level != state.MaxLevel || i.Node != "n3" || i.Leader != "n1" {
 		t.Errorf("%+v", i)
 	}
 	var health string

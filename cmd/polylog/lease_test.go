@@ -9,6 +9,7 @@ import (
 	"polylog/cmd/polylog/config"
 	"polylog/core"
 	"polylog/router"
+	"polylog/router/state"
 )
 
 // leaseBroker is a whole broker that serves no clients; join may be empty.
@@ -43,7 +44,7 @@ func TestLeasesInCluster(t *testing.T) {
 	n2 := leaseBroker(t, "n2", t.TempDir(), n1.nodeAddr())
 	defer func() { closeBroker(t, n2) }()
 	eventually(t, func() bool {
-		return n1.router.FeatureLevel() == 2 && n2.router.FeatureLevel() == 2
+		return n1.router.FeatureLevel() == state.MaxLevel && n2.router.FeatureLevel() == state.MaxLevel
 	}, func() string { return "the feature level does not rise" })
 	acquire := func(b *broker, name string, takeover bool) (*router.Lease, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -98,7 +98,7 @@ func readCapabilities(clientProperties message.Table) (c capabilities) {
 func (s *Server) serverProperties() message.Table {
 	text := message.String
 	var caps message.Table
-	for _, name := range strings.Fields("publisher_confirms exchange_exchange_bindings basic.nack consumer_cancel_notify connection.blocked consumer_priorities authentication_failure_close per_consumer_qos direct_reply_to") {
+	for name := range strings.FieldsSeq("publisher_confirms exchange_exchange_bindings basic.nack consumer_cancel_notify connection.blocked consumer_priorities authentication_failure_close per_consumer_qos direct_reply_to") {
 		caps = append(caps, message.Header{Name: name, Value: message.Bool(true)})
 	}
 	return message.Table{

@@ -148,6 +148,7 @@ func (ch *channel) closeSoft(e *protocolError) bool {
 
 // closingChannel handles a frame of a channel whose close was sent: only the answer counts.
 func (c *conn) closingChannel(ch *channel, h spec.FrameHead, payload []byte) {
+	ch.endContent()
 	if h.Type != spec.FrameMethod {
 		return
 	}
@@ -178,6 +179,7 @@ func (ch *channel) closedByClient() {
 }
 
 func (c *conn) forget(ch *channel) {
+	ch.endContent()
 	if c.channels[ch.id] == ch {
 		delete(c.channels, ch.id)
 	}

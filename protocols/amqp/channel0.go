@@ -87,7 +87,6 @@ func (c *conn) updateSecret(m *spec.ConnectionUpdateSecret) error {
 
 // stop has the reader end the connection in good order. Anybody may call it.
 func (c *conn) stop() {
-	c.stopping.Store(true)
 	_ = c.nc.SetReadDeadline(time.Now()) // wakes the reader
 }
 

@@ -60,7 +60,6 @@ type conn struct {
 	flight   flight
 	heart    heart
 	deadline atomic.Int64 // ns since the epoch when the connection is cut off; 0: never
-	stopping atomic.Bool  // Close has asked it to end
 	blocked  atomic.Bool  // the client was told that it is blocked
 
 	connState
@@ -87,6 +86,7 @@ func newConn(srv *Server, nc net.Conn, name string, cancel context.CancelCauseFu
 // c.cancel cancels.
 func (c *conn) serve(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() }) // unblocks reader and writer
+	c.heart.onStop = func() error { return c.shutDown(ctx) }
 	c.cutOffAfter(c.srv.opts.HandshakeTimeout)
 	var writing sync.WaitGroup
 	writing.Go(func() { c.write(ctx) })
@@ -129,6 +129,7 @@ func (c *conn) endAll(ctx context.Context) {
 	c.out.mu.Unlock()
 	for _, ch := range c.channels {
 		ch.finish()
+		ch.endContent()
 	}
 	clear(c.channels)
 	if c.opened {

@@ -32,13 +32,12 @@ func (t *content) expected() bool { return t.phase != contentNone }
 // begin is basic.publish.
 func (t *content) begin(m *spec.BasicPublish) { t.phase, t.method = contentHeader, *m }
 
-// end forgets the message.
+// endContent forgets the message.
 func (ch *channel) endContent() {
 	t := &ch.content
 	if t.body != nil {
-		n := cap(t.body.b)
-		ch.conn.assembled -= n
-		ch.conn.srv.memory.add(-n)
+		ch.conn.assembled -= len(t.body.b)
+		ch.conn.srv.memory.add(-cap(t.body.b))
 		t.body.release()
 	}
 	*t = content{}
@@ -60,7 +59,7 @@ func (ch *channel) contentFrame(ctx context.Context, h spec.FrameHead, payload [
 	if err := ch.growBody(ctx, len(payload)); err != nil {
 		return err
 	}
-	t.body.b = append(t.body.b, payload...)
+	copy(ch.fill(len(payload)), payload)
 	return ch.bodyGrew(ctx)
 }
 
@@ -106,20 +105,22 @@ func (ch *channel) growBody(ctx context.Context, n int) error {
 	}
 	if t.body == nil {
 		t.body = getBuffer()
-		c.hold(cap(t.body.b))
+		c.srv.memory.add(cap(t.body.b))
 	}
 	if before := cap(t.body.b); have+n > before {
 		want := min(t.size, max(have+n, 2*before))
 		t.body.b = slices.Grow(t.body.b, want-have)
-		c.hold(cap(t.body.b) - before)
+		c.srv.memory.add(cap(t.body.b) - before)
 	}
 	return nil
 }
 
-// hold counts memory for unfinished messages.
-func (c *conn) hold(n int) {
-	c.assembled += n
-	c.srv.memory.add(n)
+// fill has the body grow by n bytes, for which there is room.
+func (ch *channel) fill(n int) []byte {
+	b := ch.content.body.b
+	ch.content.body.b = b[:len(b)+n]
+	ch.conn.assembled += n
+	return b[len(b) : len(b)+n]
 }
 
 // bodyGrew publishes the message when it is whole.
@@ -158,10 +159,7 @@ func (c *conn) largeBody(ctx context.Context, ch *channel, h spec.FrameHead) err
 	if _, err := c.br.Discard(spec.FrameHeadLen); err != nil {
 		return err
 	}
-	t := &ch.content
-	have := len(t.body.b)
-	t.body.b = t.body.b[:have+n]
-	if _, err := io.ReadFull(c.br, t.body.b[have:]); err != nil {
+	if _, err := io.ReadFull(c.br, ch.fill(n)); err != nil {
 		return unexpected(err)
 	}
 	end, err := c.br.ReadByte()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"polylog/protocols/amqp/spec"
 )
 
 // flight counts what a connection has published that is not settled yet. The reader waits
@@ -117,9 +119,17 @@ func (c *conn) awaitMemory(ctx context.Context) error {
 	return c.awaitBelow(ctx, c.srv.memory.limit)
 }
 
-// awaitHard waits until a message that has begun may go on.
+// awaitHard waits until a message that has begun may go on. That may be never, when all
+// memory is held by such messages: whoever has waited for long is given up, and with it what
+// it holds.
 func (c *conn) awaitHard(ctx context.Context) error {
-	return c.awaitBelow(ctx, 2*c.srv.memory.limit)
+	if c.srv.memory.below(2*c.srv.memory.limit) == nil {
+		return nil
+	}
+	tooLong := hard(spec.ResourceError, "no memory for the rest of a message")
+	waiting, cancel := context.WithTimeoutCause(ctx, c.srv.opts.stall, tooLong)
+	defer cancel()
+	return c.awaitBelow(waiting, 2*c.srv.memory.limit)
 }
 
 func (c *conn) awaitBelow(ctx context.Context, bound int64) error {

@@ -1,7 +1,9 @@
 package amqp
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -11,6 +13,7 @@ import (
 // look at the clock for each frame.
 type heart struct {
 	nc      net.Conn
+	onStop  func() error // what the reader does when stop has woken it; an error is the end
 	reading atomic.Bool  // the reader waits for bytes; else silence is our own fault
 	bytes   atomic.Int64 // read
 	sent    atomic.Int64 // writes
@@ -28,11 +31,18 @@ func (h *heart) begin(period time.Duration) { h.period.Store(int64(period)) }
 
 // Read implements io.Reader.
 func (h *heart) Read(b []byte) (int, error) {
-	h.reading.Store(true)
-	n, err := h.nc.Read(b)
-	h.reading.Store(false)
-	h.bytes.Add(int64(n))
-	return n, err
+	for {
+		h.reading.Store(true)
+		n, err := h.nc.Read(b)
+		h.reading.Store(false)
+		h.bytes.Add(int64(n))
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if err := h.onStop(); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // look says what is to be done at a time: send a heartbeat after half a period without any

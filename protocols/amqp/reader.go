@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"polylog/protocols/amqp/spec"
@@ -36,11 +35,6 @@ func (c *conn) peekHead(ctx context.Context) (spec.FrameHead, error) {
 		return spec.FrameHead{}, err
 	}
 	b, err := c.br.Peek(spec.FrameHeadLen)
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.stopping.Load() {
-		if err = c.shutDown(ctx); err == nil {
-			b, err = c.br.Peek(spec.FrameHeadLen)
-		}
-	}
 	if err != nil {
 		if len(b) > 0 && errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

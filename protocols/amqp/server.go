@@ -42,6 +42,7 @@ type Options struct {
 	heartbeatUnit time.Duration // what clients count heartbeats in; 1 s
 	silence       time.Duration // before a client whose login failed is reset; 3 s
 	patience      time.Duration // of a client that waits for memory before it is told; 1 s
+	stall         time.Duration // of a message for which there is no memory; 30 s
 	closeGrace    time.Duration // for what Close cut off to end; default 5 s
 }
 
@@ -56,6 +57,7 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.heartbeatUnit, time.Second)
 	setDefault(&o.silence, 3*time.Second)
 	setDefault(&o.patience, time.Second)
+	setDefault(&o.stall, 30*time.Second)
 	setDefault(&o.closeGrace, 5*time.Second)
 	if o.Login == nil {
 		o.Login = guestOnly

@@ -35,7 +35,8 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 			h.Magic, h.TotalLen(), len(batch), h.Count, h.LastOffsetDelta)
 	}
 	named := false
-	if _, ok := s.all.queues.find(q); !ok {
+	p, topic := s.all.queues.find(q)
+	if !topic {
 		a, err := s.ackQueue(tx, q)
 		switch {
 		case err != nil:
@@ -60,10 +61,22 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 		// queue would make the index look for the largest one again and again.
 		run.MaxTime = c.time
 	}
-	if h.HasProducer() {
-		return s.appendSequenced(tx, c, q, &h, run)
+	end, err := s.endBefore(tx, p.topic, q)
+	if err != nil {
+		return s.storeResult(err)
 	}
-	return s.appendRun(tx, q, run)
+	var res core.Result
+	if h.HasProducer() {
+		res = s.appendSequenced(tx, c, q, &h, run)
+	} else {
+		res = s.appendRun(tx, q, run)
+	}
+	if res.Err == nil && end >= 0 && res.Offset >= end {
+		if err := s.tapBatch(tx, c, p.topic, &h, batch, run.Ref); err != nil {
+			return s.storeResult(err)
+		}
+	}
+	return res
 }
 
 func (s *State) appendRun(tx *index.Tx, q core.QueueID, run core.Run) core.Result {

@@ -33,6 +33,13 @@ const (
 	CodeReleaseLease        core.Code = 43
 	CodeSweepLeases         core.Code = 44
 	CodeDigest              core.Code = 50
+	CodeDeclareExchange     core.Code = 60
+	CodeDeleteExchange      core.Code = 61
+	CodeBind                core.Code = 62
+	CodeUnbind              core.Code = 63
+	CodePublish             core.Code = 64
+	CodeCreateNamespace     core.Code = 65
+	CodeDeleteNamespace     core.Code = 66
 	CodeDeclareFullQueue    core.Code = 71
 	CodeSetPolicy           core.Code = 74
 	CodeDeletePolicy        core.Code = 75
@@ -67,6 +74,13 @@ var levels = [256]uint8{
 	CodeReleaseLease:        2,
 	CodeSweepLeases:         2,
 	CodeDigest:              2,
+	CodeDeclareExchange:     3,
+	CodeDeleteExchange:      3,
+	CodeBind:                3,
+	CodeUnbind:              3,
+	CodePublish:             3,
+	CodeCreateNamespace:     3,
+	CodeDeleteNamespace:     3,
 	CodeDeclareFullQueue:    3,
 	CodeSetPolicy:           3,
 	CodeDeletePolicy:        3,

@@ -12,6 +12,7 @@ import (
 const (
 	counterQueues    = "queue" // from 1
 	counterProducers = "producer"
+	counterExchanges = "exchange" // from 1
 )
 
 // take gives n consecutive numbers of a counter.

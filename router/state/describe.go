@@ -70,6 +70,20 @@ func Describe(code core.Code, body []byte) string {
 		return describe("sweep leases", body, decodeSweepLeases)
 	case CodeDigest:
 		return describe("digest", body, decodeDigest)
+	case CodeDeclareExchange:
+		return describe("declare exchange", body, decodeDeclareExchange)
+	case CodeDeleteExchange:
+		return describe("delete exchange", body, decodeDeleteExchange)
+	case CodeBind:
+		return describe("bind", body, decodeBind)
+	case CodeUnbind:
+		return describe("unbind", body, decodeUnbind)
+	case CodePublish:
+		return describePublish(body)
+	case CodeCreateNamespace:
+		return describe("create namespace", body, decodeCreateNamespace)
+	case CodeDeleteNamespace:
+		return describe("delete namespace", body, decodeDeleteNamespace)
 	case CodeDeclareFullQueue:
 		return describe("declare queue", body, decodeDeclareFullQueue)
 	case CodeSetPolicy:
@@ -79,6 +93,14 @@ func Describe(code core.Code, body []byte) string {
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}
+}
+
+func describePublish(body []byte) string {
+	var p publishing
+	if err := p.readFrom(&cursor{}, body, 0); err != nil {
+		return fmt.Sprintf("publish: %d bytes that cannot be read: %v", len(body), err)
+	}
+	return fmt.Sprintf("publish namespace=%q exchange=%q keys=%q bytes=%d", p.namespace, p.exchange, p.keys, p.run.Len)
 }
 
 func describe[C any](what string, body []byte, decode func([]byte) (C, error)) string {

@@ -134,6 +134,7 @@ func (m *machine) dump() string {
 		fmt.Fprintf(&b, "broker %s\n", c)
 	}
 	m.dumpQueues(&b)
+	m.dumpRouting(&b)
 	m.dumpMembers(&b)
 	m.dumpLeases(&b)
 	m.dumpGroups(&b)

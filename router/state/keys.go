@@ -13,8 +13,14 @@ import (
 //	b <key>                        a broker configuration value
 //	c <name>                       a counter, u64: the next number to give
 //	d <end u64>                    queues of a deleted topic, up to end: the first of them
+//	e <len, namespace> <name>      an exchange
+//	e 0 <name>                     a namespace
 //	f                              the feature level
 //	g <group>                      a group: protocol type, time of last change
+//	i 0 s <exchange u64>           a deleted exchange, and the first binding from it that is left
+//	i 0 d <kind> <id u64>          the same of bindings to what was deleted
+//	i s <exchange u64> <kind> <id u64> <len, key> <digest>   a binding, below its source
+//	i d <kind> <id u64> <exchange u64> <len, key> <digest>   nothing: the same, below its destination
 //	l l <name>                     a lease: who owns the name
 //	l n <node>                     a node's session
 //	l s <session u64> <name>       nothing: the lease hangs on the session
@@ -37,8 +43,10 @@ const (
 	prefixBroker    = 'b'
 	prefixCounter   = 'c'
 	prefixDoomed    = 'd'
+	prefixExchange  = 'e'
 	prefixLevel     = 'f'
 	prefixGroup     = 'g'
+	prefixBinding   = 'i'
 	prefixLease     = 'l'
 	prefixMember    = 'm'
 	prefixOffset    = 'o'

@@ -77,6 +77,9 @@ func (s *State) declare(tx txn, c *cursor, cmd *DeclareQueue) core.Result {
 	if cmd.Name.Name == "" || cmd.Name.Namespace == "" {
 		return refused(core.Invalid, "declare queue: the name is empty")
 	}
+	if err := s.inNamespace(cmd.Name); err != nil {
+		return core.Result{Err: err}
+	}
 	declared := func(id core.QueueID, created bool) core.Result {
 		return core.Result{Body: wire.AppendUvarint(wire.AppendBool(nil, created), uint64(id))}
 	}
@@ -150,14 +153,26 @@ func (s *State) deleteQueue(tx txn, body []byte) core.Result {
 			own = n
 		}
 	}
-	tx.Delete(queueNameKey(a.queue.Name))
-	tx.Delete(queueKey(cmd.Queue))
-	s.queuesChanged = true
-	s.leaveAcks(tx, cmd.Queue)
-	s.settled.remove(tx, cmd.Queue)
-	s.doom(tx, []core.QueueID{cmd.Queue})
-	s.touch(cmd.Queue)
+	s.removeQueue(tx, a)
+	if _, err := s.sweepBindings(tx, bindingsAtOnce); err != nil {
+		return s.storeResult(err)
+	}
 	return core.Result{Body: wire.AppendUvarint(nil, uint64(own))}
+}
+
+// removeQueue removes a named queue, for whatever reason. What belongs to it is left to Sweep,
+// and bindings to sweepBindings.
+func (s *State) removeQueue(tx txn, a *ackQueue) {
+	q := a.queue
+	tx.Delete(queueNameKey(q.Name))
+	tx.Delete(queueKey(q.ID))
+	s.queuesChanged = true
+	s.leaveAcks(tx, q.ID)
+	s.settled.remove(tx, q.ID)
+	s.unbindDestination(tx, destinationID{toQueue, uint64(q.ID)})
+	s.routing.forgetQueue(q.Name)
+	s.doom(tx, []core.QueueID{q.ID})
+	s.touch(q.ID)
 }
 
 // Where a new group begins, beside offsets.

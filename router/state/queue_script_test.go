@@ -32,7 +32,7 @@ func (s *script) queueCommand() (core.Command, func(core.Result) string) {
 	}
 	switch s.d.Cmd {
 	case "declare":
-		c := DeclareQueue{Name: core.TopicName(s.first()), Config: QueueConfig{AckConfig: s.ackConfig(), Limits: s.limits()}}
+		c := DeclareQueue{Name: scriptName(s.first()), Config: QueueConfig{AckConfig: s.ackConfig(), Limits: s.limits()}}
 		_, c.Config.GroupOnly = s.option("group-only")
 		_, c.Config.Durable = s.option("durable")
 		_, c.Config.AutoDelete = s.option("auto-delete")
@@ -97,8 +97,7 @@ func (s *script) policyCommand() (core.Command, func(core.Result) string) {
 		c := DeletePolicy{Namespace: core.DefaultNamespace, Name: s.first(), Operator: operator}
 		return c.Command(), nil
 	}
-	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
-	return core.Command{}, nil
+	return s.exchangeCommand()
 }
 
 // definition is a policy's definition as the command's options say it.

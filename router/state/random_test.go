@@ -75,7 +75,7 @@ func randomCommand(t interface {
 		c := AllocateProducerIDs{Count: 1 + rnd.IntN(5)}
 		return c.Command()
 	case n < 87:
-		c := Announce{Member{ID: group, Instance: fmt.Sprint(rnd.IntN(2)), Addr: fmt.Sprint(n), MaxLevel: 1 + rnd.IntN(2)}}
+		c := Announce{Member{ID: group, Instance: fmt.Sprint(rnd.IntN(2)), Addr: fmt.Sprint(n), MaxLevel: 1 + rnd.IntN(MaxLevel)}}
 		if rnd.IntN(3) == 0 {
 			forget := ForgetMember{ID: group}
 			return forget.Command()

@@ -53,6 +53,10 @@ type State struct {
 	queuesChanged   bool       // since queueGen
 	policies        *policySet // as of the last applied command
 	dirtyAcks       []ackKey   // groups of which the KV space has an older version
+	routing         routing
+	publishing      publishing // the publish at hand
+	tapping         passage    // the record of a topic at hand
+	taps            []topicTap // beside bindings
 	producers       map[producerKey]*producer
 	dirty           []producerKey  // producers of which the KV space has an older version
 	round           uint64         // counts checkpoints
@@ -108,6 +112,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 		return nil, err
 	}
 	if err := s.loadSettled(); err != nil {
+		return nil, err
+	}
+	if err := s.loadRouting(); err != nil {
 		return nil, err
 	}
 	if err := s.loadBroker(); err != nil {
@@ -288,6 +295,20 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.sweepLeases(tx, body)
 	case CodeDigest:
 		return s.digest(c, body)
+	case CodeDeclareExchange:
+		return s.declareExchange(tx, c, body)
+	case CodeDeleteExchange:
+		return s.deleteExchange(tx, body)
+	case CodeBind:
+		return s.bind(tx, body)
+	case CodeUnbind:
+		return s.unbind(tx, body)
+	case CodePublish:
+		return s.publishTo(tx, c, body, pos)
+	case CodeCreateNamespace:
+		return s.createNamespace(tx, c, body)
+	case CodeDeleteNamespace:
+		return s.deleteNamespace(tx, body)
 	case CodeDeclareFullQueue:
 		return s.declareFullQueue(tx, c, body)
 	case CodeSetPolicy:

@@ -15,7 +15,9 @@ import (
 // work, until nothing is left; whoever publishes meanwhile waits for one piece at most.
 
 // Sweep removes a piece of what deleted topics and queues left behind: runs, producers,
-// offsets and acknowledgements of groups; and then of what queues have that is settled. The proposer says how much, so that all replicas remove the same.
+// offsets and acknowledgements of groups; then of what queues have that is settled, of bindings
+// that lost an end, and of what was in deleted namespaces. The proposer says how much, so that
+// all replicas remove the same.
 type Sweep struct {
 	Work int // things to look at or remove, about
 }
@@ -102,12 +104,14 @@ func (s *State) loadDoomed() error {
 	return bad
 }
 
-// ToSweep is the number of queues that Sweep has work with.
+// ToSweep is the number of queues and other things that Sweep has work with.
 func (s *State) ToSweep() int { return int(s.toSweep.Load()) }
 
 func (s *State) publishSweep() { s.toSweep.Store(int64(s.leftToSweep())) }
 
-func (s *State) leftToSweep() int { return s.doomed.count + s.settled.ids.Len() }
+func (s *State) leftToSweep() int {
+	return s.doomed.count + s.settled.ids.Len() + s.routing.doomed.ends.Len() + len(s.routing.deleting)
+}
 
 func (s *State) sweep(tx txn, body []byte) core.Result {
 	cmd, err := decodeSweep(body)
@@ -121,15 +125,18 @@ func (s *State) sweep(tx txn, body []byte) core.Result {
 	if err := s.flush(tx); err != nil {
 		return s.storeResult(err)
 	}
-	for work := cmd.Work; work > 0; {
-		if s.leftToSweep() == 0 {
-			break
-		}
-		if _, r, ok := s.doomed.ranges.Min(); ok {
+	for work := cmd.Work; work > 0 && s.leftToSweep() > 0; {
+		_, r, dead := s.doomed.ranges.Min()
+		switch {
+		case dead:
 			work, err = s.sweepPiece(tx, r, work)
 			work -= max(pieceWork-r.len(), 0)
-		} else {
+		case s.settled.ids.Len() > 0:
 			work, err = s.sweepSettled(tx, work)
+		case s.routing.doomed.ends.Len() > 0:
+			work, err = s.sweepBindings(tx, work)
+		default:
+			work, err = s.sweepNamespace(tx, work)
 		}
 		if err != nil {
 			return s.storeResult(err)

@@ -55,6 +55,9 @@ func (s *State) createTopic(tx txn, c *cursor, body []byte, pos uint32) core.Res
 	case cmd.Partitions < 1 || cmd.Partitions > maxPartitions:
 		return refused(core.Invalid, "create topic %s: %d partitions, want 1 to %d", cmd.Name, cmd.Partitions, maxPartitions)
 	}
+	if err := s.inNamespace(cmd.Name); err != nil {
+		return core.Result{Err: err}
+	}
 	if err := s.all.canCreate(cmd.Name); err != nil {
 		return core.Result{Err: err}
 	}
@@ -142,13 +145,26 @@ func (s *State) deleteTopic(tx txn, body []byte) core.Result {
 	if refusal != nil {
 		return core.Result{Err: refusal}
 	}
+	s.removeTopic(tx, t)
+	if _, err := s.sweepBindings(tx, bindingsAtOnce); err != nil {
+		return s.storeResult(err)
+	}
+	return core.Result{}
+}
+
+// removeTopic removes a topic, for whatever reason, with its exchange. What belongs to it is
+// left to Sweep, and bindings to sweepBindings.
+func (s *State) removeTopic(tx txn, t *Topic) {
 	s.doom(tx, t.Queues)
 	for _, q := range t.Queues {
 		s.leaveAcks(tx, q)
 	}
 	s.queues = append(s.queues, t.Queues...)
 	s.changeTopic(tx, topicChange{t, nil})
-	return core.Result{}
+	s.unbindDestination(tx, destinationID{toTopic, uint64(t.Queues[0])})
+	if x := s.routing.taps[t.Queues[0]]; x != nil {
+		s.removeExchange(tx, x)
+	}
 }
 
 // CreatePartitions raises the number of a topic's partitions to Total.

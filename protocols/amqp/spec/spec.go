@@ -56,6 +56,7 @@ var (
 // value is ready.
 type Decoder struct {
 	names   names
+	r       reader // here, for methods read through an interface
 	publish BasicPublish
 	ack     BasicAck
 	nack    BasicNack
@@ -70,7 +71,8 @@ func PeekMethod(payload []byte) MethodID {
 
 // Method decodes the payload of a method frame. Errors are ErrSyntax and ErrUnknownMethod.
 func (d *Decoder) Method(payload []byte) (Method, error) {
-	r := reader{b: payload, names: &d.names}
+	d.r = reader{b: payload, names: &d.names}
+	r := &d.r
 	id := MethodID(r.long())
 	var m decodable
 	switch id {
@@ -91,7 +93,7 @@ func (d *Decoder) Method(payload []byte) (Method, error) {
 	case m == nil:
 		return nil, fmt.Errorf("%w %s", ErrUnknownMethod, id)
 	}
-	m.read(&r)
+	m.read(r)
 	if err := r.close(); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
