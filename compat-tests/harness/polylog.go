@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// Broker is a running broker that Kafka clients can reach at Addr.
+// Broker is a running broker. It has the addresses of the protocols that it speaks.
 type Broker struct {
 	*Process
-	Name  string        // "polylog" or "apache"
+	Name  string        // "polylog", "apache" or "rabbitmq"
 	Addr  string        // host:port for Kafka clients
+	AMQP  string        // host:port for AMQP clients
 	HTTP  string        // host:port of health and metrics; Apache Kafka has none
 	Ready time.Duration // from the start of the process to the first accepted connection
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"polylog/compat/amqp/probe"
+)
+
+// compare prints what differs and returns how many probes failed: those that differ and are not
+// meant to, those that are meant to and do not, and those that RabbitMQ was never asked.
+func compare(probes []probe.Probe, theirs, ours []probe.Outcome, verbose bool) (failed int) {
+	same, meant := 0, 0
+	for i, p := range probes {
+		got := ours[i]
+		want, known := probe.Named(theirs, p.Name)
+		why, listed := intended[p.Name]
+		switch {
+		case !known:
+			failed++
+			fmt.Printf("FAIL %s: RabbitMQ's answer is not in the record; make it anew with -live -write\n", p.Name)
+		case listed && want.Text == got.Text:
+			failed++
+			fmt.Printf("FAIL %s: listed as a difference, and there is none\n", p.Name)
+		case listed && got.Text == strings.TrimSpace(why.ours):
+			meant++
+			fmt.Printf("meant %s: %s\n%s", p.Name, why.reason, diff(want.Text, got.Text))
+		case want.Text != got.Text:
+			failed++
+			fmt.Printf("FAIL %s\n%s", p.Name, diff(want.Text, got.Text))
+		default:
+			same++
+			if verbose {
+				fmt.Printf("same %s\n%s", p.Name, indent("  ", got.Text))
+			}
+		}
+	}
+	for name := range intended {
+		if !slices.ContainsFunc(probe.All(), func(p probe.Probe) bool { return p.Name == name }) {
+			failed++
+			fmt.Printf("FAIL %s: listed as a difference, and there is no such probe\n", name)
+		}
+	}
+	fmt.Printf("%d behaviours: %d the same, %d different on purpose, %d different\n", len(probes), same, meant, failed)
+	fmt.Printf("%d passed, %d failed\n", same+meant, failed)
+	return failed
+}
+
+// diff shows the lines that only one side has: - RabbitMQ's, + Polylog's.
+func diff(theirs, ours string) string {
+	a, b := strings.Split(theirs, "\n"), strings.Split(ours, "\n")
+	// The longest common subsequence, from the back.
+	common := make([][]int, len(a)+1)
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	var s strings.Builder
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
+			fmt.Fprintf(&s, "    - %s\n", a[i])
+			i++
+		default:
+			fmt.Fprintf(&s, "    + %s\n", b[j])
+			j++
+		}
+	}
+	return s.String()
+}
+
+func indent(by, text string) string {
+	var s strings.Builder
+	for line := range strings.Lines(text) {
+		s.WriteString(by + strings.TrimRight(line, "\n") + "\n")
+	}
+	return s.String()
+}
