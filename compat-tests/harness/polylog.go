@@ -81,6 +81,8 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 			switch name {
 			case "kafka":
 				b.Addr = addr
+			case "amqp":
+				b.AMQP = addr
 			case "http":
 				b.HTTP = addr
 			}

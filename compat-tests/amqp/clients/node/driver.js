@@ -2,9 +2,12 @@
 'use strict'
 
 const amqp = require('amqplib')
+const path = require('path')
 const readline = require('readline')
 
-const { version } = require('amqplib/package.json')
+// The package hides what it does not mean for users.
+const inside = (file) => require(path.join(__dirname, 'node_modules', 'amqplib', file))
+const { version } = inside('package.json')
 const channels = new Map()
 let connection
 
@@ -72,7 +75,7 @@ function publish(c, r) {
 }
 
 // Methods that amqplib has no call for go by its own way of asking for an answer.
-const defs = require('amqplib/lib/defs')
+const defs = inside('lib/defs')
 const tx = (c, method, ok) => c.ch.rpc(method, {}, ok)
 
 async function op(r) {

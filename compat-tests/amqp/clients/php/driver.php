@@ -6,10 +6,10 @@ declare(strict_types=1);
 
 require_once 'PhpAmqpLib/autoload.php';
 
+use PhpAmqpLib\Channel\AMQPChannel;
 use PhpAmqpLib\Connection\AMQPStreamConnection;
-use PhpAmqpLib\Exception\AMQPConnectionClosedException;
+use PhpAmqpLib\Exception\AMQPBasicCancelException;
 use PhpAmqpLib\Exception\AMQPProtocolException;
-use PhpAmqpLib\Exception\AMQPTimeoutException;
 use PhpAmqpLib\Message\AMQPMessage;
 use PhpAmqpLib\Wire\AMQPTable;
 
@@ -78,6 +78,7 @@ final class Driver
     private array $confirming = [];
     private int $returned = 0;
     private ?bool $acked = null;
+    private int $events = 0;
 
     public function __construct(private string $addr)
     {
@@ -112,14 +113,24 @@ final class Driver
             return;
         }
         $this->connection->checkHeartBeat();
-        foreach ($this->channels as $channel) {
-            try {
-                while ($channel->is_open() && ($channel->hasPendingMethods() || $this->connection->select(0, 0) > 0)) {
-                    $channel->wait(null, true);
+        foreach ($this->channels as $name => $channel) {
+            do {
+                $before = $this->events;
+                if ($channel->is_open()) {
+                    $this->hear($name, $channel);
                 }
-            } catch (AMQPTimeoutException) {
-                continue;
-            }
+            } while ($this->events > $before);
+        }
+    }
+
+    /** Takes one frame of a channel, if there is one. */
+    private function hear(string $name, AMQPChannel $channel): void
+    {
+        try {
+            $channel->wait(null, true);
+        } catch (AMQPBasicCancelException $e) {
+            $this->events++;
+            say(['event' => 'cancelled', 'ch' => $name, 'tag' => $e->consumerTag]);
         }
     }
 
@@ -205,6 +216,7 @@ final class Driver
                 return null;
             case 'consume':
                 $ch->basic_consume($r->queue, $r->tag ?? '', false, $r->no_ack ?? false, $r->exclusive ?? false, false, function (AMQPMessage $m) use ($name): void {
+                    $this->events++;
                     say(['event' => 'deliver', 'ch' => $name, 'delivery' => delivery($m)]);
                 }, null, $args);
                 return null;

@@ -35,7 +35,7 @@ end
 
 def delivery(info, properties, body)
   d = {
-    tag: info.respond_to?(:consumer_tag) ? info.consumer_tag : "", number: info.delivery_tag.to_i, redelivered: info.redelivered?, exchange: info.exchange,
+    tag: info.respond_to?(:consumer_tag) ? info.consumer_tag : "", number: info.delivery_tag.to_i, redelivered: info.redelivered, exchange: info.exchange,
     key: info.routing_key, body: body.dup.force_encoding("UTF-8"), persistent: properties[:delivery_mode] == 2,
   }
   PROPERTIES.each { |p| d[p] = properties[p.to_sym] if properties[p.to_sym] }
@@ -68,7 +68,7 @@ class Driver
     name = r["ch"]
     case r["op"]
     when "hello"
-      @connection = Bunny.new(host: @host, port: @port.to_i, heartbeat: 1, automatically_recover: false, logger: Logger.new($stderr, level: :error))
+      @connection = Bunny.new(host: @host, port: @port.to_i, heartbeat: 2, automatically_recover: false, logger: Logger.new($stderr, level: :error))
       @connection.start
       return { client: "bunny", version: Bunny::VERSION }
     when "channel"

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// id is a message: the sequence of a producer in a queue.
+type id struct {
+	queue    int
+	producer int
+	seq      int
+}
+
+// fate is what is known of a message.
+type fate struct {
+	confirmed bool
+	delivered int
+	acked     time.Time // when an acknowledgement was sent
+	committed bool      // and its transaction was committed
+}
+
+// onItsWay is how long an acknowledgement may take to arrive for good. It is far more than any takes.
+const onItsWay = 2 * time.Second
+
+// ledger is what the outside world knows. It takes down each broken promise.
+type ledger struct {
+	mu        sync.Mutex
+	fates     map[id]*fate
+	confirmed int
+	acked     int
+	again     int // deliveries beyond the first
+	maybe     int // deliveries of messages whose acknowledgement was on its way when the broker was killed
+	kill      time.Time // the last one
+	total     int
+	wrong     []string
+}
+
+func newLedger() *ledger {
+	return &ledger{fates: map[id]*fate{}}
+}
+
+func (l *ledger) fail(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failLocked(format, args...)
+}
+
+func (l *ledger) failLocked(format string, args ...any) {
+	l.total++
+	if len(l.wrong) < 100 { // one broken promise is enough; a million lines of it are not
+		l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *ledger) faults() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+func (l *ledger) killed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kill = time.Now()
+}
+
+// sent takes down that a message is about to be published.
+func (l *ledger) sent(m id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fates[m] = &fate{}
+}
+
+func (l *ledger) confirm(m id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fates[m].confirmed = true
+	l.confirmed++
+}
+
+// deliver takes down a delivery and judges it.
+func (l *ledger) deliver(m id, redelivered bool, who string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.fates[m]
+	if f == nil {
+		l.failLocked("%s: %+v was delivered, which nobody sent", who, m)
+		return
+	}
+	f.delivered++
+	if f.delivered == 1 {
+		return
+	}
+	l.again++
+	if !redelivered {
+		l.failLocked("%s: delivery %d of %+v is not flagged", who, f.delivered, m)
+	}
+	switch {
+	case f.committed:
+		l.failLocked("%s: %+v was delivered again after the transaction of its acknowledgement", who, m)
+	case !f.acked.IsZero() && l.kill.Sub(f.acked) > onItsWay:
+		l.failLocked("%s: %+v was delivered again; it was acknowledged %v before the kill", who, m, l.kill.Sub(f.acked))
+	case !f.acked.IsZero():
+		l.maybe++
+	}
+}
+
+// ack takes down that messages are about to be acknowledged.
+func (l *ledger) ack(ms []id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, m := range ms {
+		if f := l.fates[m]; f != nil { // deliver has told of others
+			f.acked = now
+			l.acked++
+		}
+	}
+}
+
+// commit takes down that the transaction of acknowledgements was committed.
+func (l *ledger) commit(ms []id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range ms {
+		if f := l.fates[m]; f != nil {
+			f.committed = true
+		}
+	}
+}
+
+// missing are the confirmed messages that nobody was given.
+func (l *ledger) missing() (n int, first id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for m, f := range l.fates {
+		if f.confirmed && f.delivered == 0 {
+			if n == 0 {
+				first = m
+			}
+			n++
+		}
+	}
+	return n, first
+}
+
+func (l *ledger) counts() (confirmed, acked int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.confirmed, l.acked
+}
+
+func (l *ledger) summary() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%d confirmed, %d acknowledged, %d delivered again (%d with their acknowledgement on its way), %d faults", l.confirmed, l.acked, l.again, l.maybe, l.total)
+}

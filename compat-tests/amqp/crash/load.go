@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// The queues that are under load: classic and quorum, alone, and a pair behind a fanout exchange.
+var queues = []string{"classic", "quorum", "fan-a", "fan-b"}
+
+const (
+	fanout    = "fan"
+	producers = 4 // two to single queues, two to the fanout
+	window    = 200
+	prefetch  = 100
+)
+
+// load is what goes on against the broker while it is killed: it never stops to wait for it.
+type load struct {
+	addr     string
+	ledger   *ledger
+	stopping atomic.Bool
+	produce  sync.WaitGroup
+	consume  sync.WaitGroup
+	cancel   context.CancelFunc
+}
+
+func newLoad(addr string) *load { return &load{addr: addr, ledger: newLedger()} }
+
+func (l *load) dial() (*amqp.Connection, *amqp.Channel, error) {
+	c, err := amqp.DialConfig("amqp://guest:guest@"+l.addr+"/", amqp.Config{Heartbeat: 10 * time.Second, Dial: amqp.DefaultDial(2 * time.Second)})
+	if err != nil {
+		return nil, nil, err
+	}
+	ch, err := c.Channel()
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return c, ch, nil
+}
+
+func (l *load) declare(context.Context) error {
+	c, ch, err := l.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := ch.ExchangeDeclare(fanout, "fanout", true, false, false, false, nil); err != nil {
+		return err
+	}
+	for _, q := range queues {
+		var args amqp.Table
+		if q == "quorum" {
+			args = amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int32(-1)}
+		}
+		if _, err := ch.QueueDeclare(q, true, false, false, false, args); err != nil {
+			return err
+		}
+		if strings.HasPrefix(q, fanout) {
+			if err := ch.QueueBind(q, "", fanout, false, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *load) start(ctx context.Context, seed uint64) {
+	consuming, cancel := context.WithCancel(ctx)
+	l.cancel = cancel
+	for p := range producers {
+		l.produce.Go(func() { l.producer(ctx, p, rand.New(rand.NewPCG(seed, uint64(p+1)))) })
+	}
+	for q := range queues {
+		for n := range 2 {
+			c := &consumer{load: l, who: fmt.Sprintf("consumer %d of %s", n, queues[q]), queue: q, tx: n == 1, rng: rand.New(rand.NewPCG(seed, uint64(100+2*q+n)))}
+			l.consume.Go(func() { c.run(consuming) })
+		}
+	}
+}
+
+// targets are the exchange and key that a producer publishes to, and the queues that its messages reach.
+func targets(producer int) (exchange, key string, reached []int) {
+	switch producer {
+	case 0:
+		return "", queues[0], []int{0}
+	case 1:
+		return "", queues[1], []int{1}
+	}
+	return fanout, "", []int{2, 3}
+}
+
+// producer publishes with at most window messages unconfirmed, each with the next sequence: what was
+// not confirmed when a connection ended is not sent again.
+func (l *load) producer(ctx context.Context, num int, rng *rand.Rand) {
+	exchange, key, reached := targets(num)
+	seq := 0
+	for !l.stopping.Load() && ctx.Err() == nil {
+		conn, ch, err := l.dial()
+		if err == nil {
+			err = ch.Confirm(false)
+		}
+		if err != nil {
+			pause(ctx, 50*time.Millisecond)
+			continue
+		}
+		type unconfirmed struct {
+			seq int
+			d   *amqp.DeferredConfirmation
+		}
+		var wait []unconfirmed
+		settle := func(to int) {
+			for len(wait) > to {
+				w := wait[0]
+				wait = wait[1:]
+				ok, err := w.d.WaitContext(ctx)
+				if err != nil || conn.IsClosed() && !ok {
+					return // nobody knows what became of it
+				}
+				if !ok {
+					l.ledger.fail("producer %d: message %d was refused", num, w.seq)
+					continue
+				}
+				for _, q := range reached {
+					l.ledger.confirm(id{q, num, w.seq})
+				}
+			}
+		}
+		for !l.stopping.Load() && !conn.IsClosed() {
+			for range 1 + rng.IntN(20) {
+				for _, q := range reached {
+					l.ledger.sent(id{q, num, seq})
+				}
+				body := fmt.Sprintf("%d %d %s", num, seq, strings.Repeat("x", rng.IntN(1024)))
+				d, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
+				if err != nil {
+					break
+				}
+				wait = append(wait, unconfirmed{seq, d})
+				seq++
+			}
+			settle(window)
+			pause(ctx, 4*time.Millisecond)
+		}
+		settle(0)
+		_ = conn.Close() // it may be closed
+	}
+}
+
+// consumer is a consumer of a queue, connected anew whenever its connection ends.
+type consumer struct {
+	*load
+	who   string
+	queue int
+	tx    bool // acknowledges in transactions
+	rng   *rand.Rand
+}
+
+func (c *consumer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		conn, ch, err := c.dial()
+		if err != nil {
+			pause(ctx, 50*time.Millisecond)
+			continue
+		}
+		_ = c.take(ctx, ch) // it ends with its connection, or to be killed as it is
+		_ = conn.Close()    // it may be closed
+	}
+}
+
+// take gets messages and acknowledges them in batches. Now and then it gives one back, or ends with a
+// batch in its hands.
+func (c *consumer) take(ctx context.Context, ch *amqp.Channel) error {
+	if c.tx {
+		if err := ch.Tx(); err != nil {
+			return err
+		}
+	}
+	if err := ch.Qos(prefetch, 0, false); err != nil {
+		return err
+	}
+	in, err := ch.Consume(queues[c.queue], "", false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	last := map[int]int{} // by producer: the highest sequence that came for the first time
+	for ctx.Err() == nil {
+		batch, tag, err := c.batch(ctx, in, last)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			continue
+		}
+		if c.rng.IntN(300) == 0 {
+			return nil
+		}
+		c.ledger.ack(batch)
+		if err := ch.Ack(tag, true); err != nil {
+			return err
+		}
+		if c.tx {
+			if err := ch.TxCommit(); err != nil {
+				return err
+			}
+			c.ledger.commit(batch)
+		}
+	}
+	return nil
+}
+
+// batch gets some messages, fewer when no more come. All of them may be acknowledged with the tag.
+func (c *consumer) batch(ctx context.Context, in <-chan amqp.Delivery, last map[int]int) (batch []id, tag uint64, err error) {
+	for want := 1 + c.rng.IntN(40); len(batch) < want; {
+		idle := time.NewTimer(20 * time.Millisecond)
+		select {
+		case d, ok := <-in:
+			idle.Stop()
+			if !ok {
+				return nil, 0, amqp.ErrClosed
+			}
+			m := id{queue: c.queue}
+			if n, err := fmt.Sscan(string(d.Body), &m.producer, &m.seq); n != 2 {
+				c.ledger.fail("%s: body %.40q: %v", c.who, d.Body, err)
+				return nil, 0, err
+			}
+			c.ledger.deliver(m, d.Redelivered, c.who)
+			if !d.Redelivered {
+				if was, ok := last[m.producer]; ok && m.seq < was {
+					c.ledger.fail("%s: %+v came after %d of its producer", c.who, m, was)
+				}
+				last[m.producer] = m.seq
+			}
+			if c.rng.IntN(500) == 0 {
+				if err := d.Nack(false, true); err != nil {
+					return nil, 0, err
+				}
+				continue
+			}
+			batch, tag = append(batch, m), d.DeliveryTag
+		case <-idle.C:
+			return batch, tag, nil
+		case <-ctx.Done():
+			idle.Stop()
+			return batch, tag, nil
+		}
+	}
+	return batch, tag, nil
+}
+
+// progress waits until n more messages were confirmed and acknowledged.
+func (l *load) progress(ctx context.Context, n int) error {
+	confirmed, acked := l.ledger.counts()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		c, a := l.ledger.counts()
+		if c >= confirmed+n && a >= acked+n {
+			return nil
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("the load does not get on: %s; %v", l.ledger.summary(), l.ledger.wrong)
+}
+
+// finish ends the producers, waits until every confirmed message was delivered and the queues are
+// empty, and ends the consumers.
+func (l *load) finish(ctx context.Context) error {
+	l.stopping.Store(true)
+	l.produce.Wait()
+	end := time.Now().Add(time.Minute)
+	for {
+		n, first := l.ledger.missing()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
+			return fmt.Errorf("%d confirmed messages were never delivered, one is %+v in %s", n, first, queues[first.queue])
+		}
+	}
+	err := l.empty(ctx, end)
+	l.cancel()
+	l.consume.Wait()
+	return err
+}
+
+// empty waits until nothing is ready in any queue.
+func (l *load) empty(ctx context.Context, end time.Time) error {
+	c, ch, err := l.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, q := range queues {
+		for {
+			s, err := ch.QueueDeclarePassive(q, true, false, false, false, nil)
+			if err != nil {
+				return err
+			}
+			if s.Messages == 0 {
+				break
+			}
+			if time.Now().After(end) || !pause(ctx, 20*time.Millisecond) {
+				return fmt.Errorf("%d messages stay in %s", s.Messages, q)
+			}
+		}
+	}
+	return nil
+}
