@@ -8,4 +8,6 @@ require (
 	polylog/compat/harness v0.0.0
 )
 
+require github.com/rabbitmq/amqp091-go v1.16.0
+
 replace polylog/compat/harness => ../compat-tests/harness

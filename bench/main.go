@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"polylog/bench/prime"
 	"polylog/compat/harness"
 )
 
@@ -156,7 +157,7 @@ func (b *bench) write() error {
 // bare takes one sample of each of the machine's limits.
 func (b *bench) bare() error {
 	for _, flush := range []bool{false, true} {
-		if err := prime(b.work); err != nil {
+		if err := prime.Fill(b.work); err != nil {
 			return err
 		}
 		r, err := bareIngest(b.work, flush, b.replayBytes)
@@ -169,7 +170,7 @@ func (b *bench) bare() error {
 		}
 		b.table.add(row, "bare", r.mbps(), 0, 0)
 	}
-	if err := prime(b.work); err != nil {
+	if err := prime.Fill(b.work); err != nil {
 		return err
 	}
 	r, err := bareCatchUp(b.work, b.replayBytes)
@@ -190,7 +191,7 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 
 // contend starts one broker with no data and takes one sample of each row.
 func (b *bench) contend(ctx context.Context, c contender) (err error) {
-	if err := prime(b.work); err != nil {
+	if err := prime.Fill(b.work); err != nil {
 		return err
 	}
 	dir := filepath.Join(b.work, c.name+"-"+c.class)
@@ -282,7 +283,7 @@ func (b *bench) official(ctx context.Context, c contender, s *harness.Broker, di
 	if err := b.measure(rowConsume, c, s, consume); err != nil {
 		return err
 	}
-	if err := forget(dir); err != nil {
+	if err := prime.Forget(dir); err != nil {
 		return err
 	}
 	return b.measure(rowConsumeDisk, c, s, consume)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"polylog/bench/prime"
 	"polylog/compat/harness"
 )
 
@@ -32,7 +33,7 @@ func (b *bench) restart(ctx context.Context) error {
 	}
 	for range b.rounds {
 		s.Kill()
-		if err := prime(b.work); err != nil {
+		if err := prime.Fill(b.work); err != nil {
 			return err
 		}
 		begin := time.Now()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts the AMQP clients that are tested into .cache/amqp under the repository's root, each at the
 # version that its lock file names; those of PHP and Ruby are Debian's. Does nothing that is done
-# already. `install.sh rabbitmq` installs RabbitMQ itself, which the clients do not need.
+# already. `install.sh rabbitmq` installs RabbitMQ itself, which the clients do not need, `perf-test` its
+# load generator, and `probe` builds only what compares with RabbitMQ's answers.
 set -euo pipefail
 cd "$(dirname "$0")"
 cache=$(realpath ../..)/.cache/amqp
@@ -45,9 +46,26 @@ stamp() {
   cat "$@" | sha256sum >"$cache/$stamp.stamp"
 }
 
+# jars POM FOLDER
+jars() {
+  rm -rf "$2"
+  mvn -B -q -f "$1" dependency:copy-dependencies -DoutputDirectory="$2" >"$cache/maven.out" 2>&1 ||
+    { cat "$cache/maven.out"; exit 1; }
+}
+
 case "${1:-clients}" in
 rabbitmq)
   packages rabbitmq-server
+  exit
+  ;;
+perf-test)
+  need java openjdk-17-jre-headless
+  need mvn maven
+  fresh perf-test ../../bench/amqp/pom.xml || {
+    echo "RabbitMQ's load generator"
+    jars ../../bench/amqp/pom.xml "$cache/perf-test"
+    stamp perf-test ../../bench/amqp/pom.xml
+  }
   exit
   ;;
 probe)
@@ -66,9 +84,7 @@ python3 -c 'import ensurepip' 2>/dev/null || packages python3-venv
 sources=(clients/java/pom.xml clients/java/src/main/java/*.java)
 fresh java "${sources[@]}" || {
   echo "Java client"
-  rm -rf "$cache/java"
-  mvn -B -q -f clients/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/java" >"$cache/maven.out" 2>&1 ||
-    { cat "$cache/maven.out"; exit 1; }
+  jars clients/java/pom.xml "$cache/java"
   javac -nowarn -d "$cache/java/classes" -cp "$cache/java/*" clients/java/src/main/java/*.java
   stamp java "${sources[@]}"
 }

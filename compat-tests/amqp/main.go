@@ -71,7 +71,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 		return 0, fmt.Errorf("stop the broker: %w", err)
 	}
 	if o.doc != "" {
-		if err := t.write(o.doc); err != nil {
+		if err := harness.WriteSection(o.doc, "make compat-amqp", t.markdown()); err != nil {
 			return 0, err
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -95,29 +94,6 @@ func (t *results) text() string {
 		fmt.Fprintf(&s, "failed: %s\n", f)
 	}
 	return s.String()
-}
-
-// The section of the documentation that write makes anew lies between these lines.
-const (
-	sectionBegin = "<!-- make compat-amqp writes from here -->\n"
-	sectionEnd   = "<!-- to here -->\n"
-)
-
-// write puts the tables into their section of a file, and leaves the rest of it as it is.
-func (t *results) write(file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(text), sectionBegin)
-	if !ok {
-		return fmt.Errorf("%s has no line %q", file, sectionBegin)
-	}
-	_, after, ok := strings.Cut(rest, sectionEnd)
-	if !ok {
-		return fmt.Errorf("%s has no line %q", file, sectionEnd)
-	}
-	return os.WriteFile(file, []byte(before+sectionBegin+t.markdown()+sectionEnd+after), 0o644)
 }
 
 // markdown has neither date nor time: the page changes when an outcome does.

@@ -28,7 +28,7 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "../../bin/polylog", "Polylog's binary")
 	flag.StringVar(&o.cache, "cache", "../../.cache/kafka", "where install.sh has put the clients")
 	flag.StringVar(&o.work, "work", "", "folder for data and outputs; empty is a new temporary one")
-	flag.StringVar(&o.doc, "doc", "", "file to write the table to, as Markdown")
+	flag.StringVar(&o.doc, "doc", "", "file whose section of Kafka clients is written anew, as Markdown")
 	flag.StringVar(&o.only, "only", "", "comma-separated clients; empty is all")
 	flag.StringVar(&o.scenario, "scenario", "", "comma-separated scenarios; empty is all")
 	flag.BoolVar(&o.failover, "failover", false, "three nodes whose leader is stopped and killed, instead of the table")
@@ -91,7 +91,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 		return 0, fmt.Errorf("stop the broker: %w", err)
 	}
 	if o.doc != "" {
-		if err := os.WriteFile(o.doc, []byte(t.markdown()), 0o644); err != nil {
+		if err := harness.WriteSection(o.doc, "make compat-kafka", t.markdown()); err != nil {
 			return 0, err
 		}
 	}

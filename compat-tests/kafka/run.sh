@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Real Kafka clients against bin/polylog, or against TARGET: apache, or a broker's address.
-# ONLY=kcat,sarama and SCENARIO=group,static run a part; a whole run writes docs/compatibility.md.
+# ONLY=kcat,sarama and SCENARIO=group,static run a part; a whole run writes its section
+# of docs/compatibility.md.
 # -failover runs them against three nodes, whose leader is stopped and killed.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -88,17 +88,12 @@ func (t *table) text() string {
 	return s.String()
 }
 
-// markdown is the page of the project's documentation.
+// markdown is a section of the project's documentation.
 func (t *table) markdown() string {
 	passed, failed := t.count()
 	var s strings.Builder
 	// Neither date nor time: the page changes when an outcome does.
-	fmt.Fprintf(&s, `# Compatibility with Kafka clients
-
-Unmodified clients against the built binary, all put through the same scenarios; written by
-`+"`make compat-kafka`"+`. Each passes against Apache Kafka 4.3.1 too: `+"`make compat-kafka TARGET=apache`"+`.
-
-%d passed, %d failed. A dash is something that the client library does not have.
+	fmt.Fprintf(&s, `%d passed, %d failed. A dash is something that the client library does not have.
 
 `, passed, failed)
 	s.WriteString("| client | version |")
@@ -125,7 +120,7 @@ Unmodified clients against the built binary, all put through the same scenarios;
 
 // scenarioNotes tells what stands behind each column.
 const scenarioNotes = `
-## What each scenario does
+### What each scenario does
 
 - **none, gzip, snappy, lz4, zstd**: 300 records with keys, headers and timestamps to three partitions with that codec.
   A second client reads all of them back and checks every byte, dense offsets, timestamps, and that the batches are still

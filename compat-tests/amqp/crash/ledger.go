@@ -30,8 +30,8 @@ type ledger struct {
 	fates     map[id]*fate
 	confirmed int
 	acked     int
-	again     int // deliveries beyond the first
-	maybe     int // deliveries of messages whose acknowledgement was on its way when the broker was killed
+	again     int       // deliveries beyond the first
+	maybe     int       // deliveries of messages whose acknowledgement was on its way when the broker was killed
 	kill      time.Time // the last one
 	total     int
 	wrong     []string

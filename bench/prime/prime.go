@@ -1,4 +1,5 @@
-package main
+// Package prime makes the machine's memory the same for everyone whose speed is measured.
+package prime
 
 import (
 	"errors"
@@ -18,9 +19,9 @@ import (
 
 const keepFree = 2 << 30
 
-// prime fills free memory with the ballast's pages, writing the file at first, and says how much was
+// Fill fills free memory with the ballast's pages, writing the file at first, and says how much was
 // free before.
-func prime(dir string) error {
+func Fill(dir string) error {
 	file := filepath.Join(dir, "ballast")
 	total, free, err := memory()
 	if err != nil {
@@ -75,10 +76,10 @@ func memory() (total, free int64, err error) {
 	return total, free, nil
 }
 
-// forget has the page cache let go of the files below dir, so that the next read of them comes from
+// Forget has the page cache let go of the files below dir, so that the next read of them comes from
 // the disk. The rest of the cache stays: programs, whose classes would otherwise be read from the disk
 // in the measured time, and the ballast, without which memory is not warm.
-func forget(dir string) error {
+func Forget(dir string) error {
 	unix.Sync() // what is dirty cannot be let go of
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
