@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench compat compat-kafka compat-failover crash crash-short sim cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-amqp compat compat-kafka compat-failover compat-amqp oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,16 +49,34 @@ docs: build ## regenerate docs/configuration.md
 fuzz: ## run each fuzz target for FUZZTIME
 	scripts/fuzz.sh $(FUZZTIME)
 
+bench-amqp: build ## compare with RabbitMQ, by its own load generator; see docs/benchmarks.md
+	bench/amqp/run.sh
+
 bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
 	bench/run.sh
 
-compat: compat-kafka compat-failover ## all suites of real clients
+compat: compat-kafka compat-failover compat-amqp ## all suites of real clients
 
 compat-kafka: build ## real Kafka clients against the binary
 	compat-tests/kafka/run.sh
 
 compat-failover: build ## three nodes whose leader is stopped and killed under real Kafka clients
 	compat-tests/kafka/run.sh -failover
+
+compat-amqp: build ## real AMQP clients, kombu and Celery against the binary
+	compat-tests/amqp/run.sh
+
+oracle-amqp: build ## 450 questions to RabbitMQ and to the binary, and every difference
+	compat-tests/amqp/oracle/run.sh -live
+
+oracle-amqp-short: build # the same with RabbitMQ's answers from the record, for make test
+	compat-tests/amqp/oracle/run.sh
+
+crash-amqp: build ## the same as crash, with AMQP queues and consumers
+	compat-tests/amqp/crash/run.sh
+
+crash-amqp-short: build # three kills, for make test
+	KILLS=3 compat-tests/amqp/crash/run.sh
 
 crash: build ## kill -9 under load, again and again, and look for what was lost
 	compat-tests/crash/run.sh

@@ -27,9 +27,9 @@ type bench struct {
 
 func main() {
 	var b bench
-	flag.StringVar(&b.bin, "bin", "../bin/polylog", "Polylog's binary")
-	flag.StringVar(&b.libs, "libs", "../.cache/amqp/perf-test", "folder of the load generator's jars")
-	flag.StringVar(&b.work, "work", "../bench-data", "folder for data; its disk is what is measured")
+	flag.StringVar(&b.bin, "bin", "../../bin/polylog", "Polylog's binary")
+	flag.StringVar(&b.libs, "libs", "../../.cache/amqp/perf-test", "folder of the load generator's jars")
+	flag.StringVar(&b.work, "work", "../../bench-data", "folder for data; its disk is what is measured")
 	flag.StringVar(&b.doc, "doc", "", "file whose section is written anew, as Markdown")
 	flag.StringVar(&b.only, "only", "", "comma-separated rows (1-1, 8-8, paced, one, idle, backlog); empty is all")
 	flag.IntVar(&b.rounds, "rounds", 3, "rounds; every number is the median of these")

@@ -109,7 +109,7 @@ func (t *table) markdown() string {
 		s.WriteByte('\n')
 	}
 	if f := t.failures(); len(f) > 0 {
-		s.WriteString("\n## What failed\n\n")
+		s.WriteString("\n### What failed\n\n")
 		for _, line := range f {
 			fmt.Fprintf(&s, "- %s\n", line)
 		}

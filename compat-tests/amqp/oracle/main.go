@@ -27,7 +27,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.bin, "bin", "../../bin/polylog", "Polylog's binary")
+	flag.StringVar(&o.bin, "bin", "../../../bin/polylog", "Polylog's binary")
 	flag.StringVar(&o.record, "record", "testdata/rabbitmq-3.10.8.txt", "RabbitMQ's answers")
 	flag.StringVar(&o.only, "only", "", "probes whose names contain this; empty is all")
 	flag.StringVar(&o.addr, "addr", "", "host:port of a running broker to ask instead of Polylog's binary")
