@@ -104,6 +104,7 @@ func (s *Server) serverProperties() message.Table {
 	return message.Table{
 		{Name: "capabilities", Value: message.Nested(caps)},
 		{Name: "cluster_name", Value: text(s.opts.ClusterName)},
+		{Name: "copyright", Value: text("The authors of Polylog")},
 		{Name: "information", Value: text("AMQP 0-9-1 as RabbitMQ " + emulated + " speaks it")},
 		{Name: "platform", Value: text("Go")},
 		{Name: "product", Value: text("Polylog")},

@@ -78,8 +78,12 @@ func (c *conn) decode(payload []byte) (spec.Method, error) {
 	switch {
 	case errors.Is(err, spec.ErrUnknownMethod):
 		return nil, hard(spec.CommandInvalid, "%v", err)
+	case errors.Is(err, spec.ErrText):
+		return nil, hard(spec.FrameError, "Malformed UTF-8 in shortstr")
+	case err != nil && len(payload) < 4:
+		return nil, frameError(spec.FrameHead{Type: spec.FrameMethod}, payload, "unknown_frame")
 	case err != nil:
-		return nil, hard(spec.SyntaxError, "%v", err).of(spec.PeekMethod(payload))
+		return nil, hard(spec.FrameError, "cannot decode %s", octets(payload[4:])).of(spec.PeekMethod(payload))
 	}
 	return m, nil
 }

@@ -69,7 +69,7 @@ func (ch *channel) contentHeader(ctx context.Context, payload []byte) error {
 	class, size, err := ch.conn.decoder.Header(payload, &t.props)
 	switch {
 	case err != nil:
-		return hard(spec.SyntaxError, "%v", err).of(spec.BasicPublishID)
+		return hard(spec.FrameError, "cannot decode the content header: %v", err).of(spec.BasicPublishID)
 	case class != spec.BasicClass:
 		return hard(spec.UnexpectedFrame, "expected content header for class %d, got one for class %d instead", spec.BasicClass, class).of(spec.BasicPublishID)
 	case size > uint64(ch.conn.srv.opts.MaxMessageBytes):

@@ -13,7 +13,7 @@ func (ch *channel) method(ctx context.Context, m spec.Method) error {
 	case *spec.ChannelClose:
 		ch.closedByClient()
 	case *spec.ChannelCloseOk:
-		ch.closedByClient() // of nothing, but it is the end
+		// of nothing
 	case *spec.ChannelFlow:
 		return ch.flow(m)
 	case *spec.ChannelFlowOk:
@@ -71,7 +71,7 @@ func (ch *channel) method(ctx context.Context, m spec.Method) error {
 	case *spec.TxRollback:
 		return ch.txRollback(ctx, m)
 	default: // what only servers send, or only channel 0 knows
-		return hard(spec.CommandInvalid, "unexpected method %s", m.ID())
+		return hard(spec.CommandInvalid, "unimplemented method")
 	}
 	return nil
 }

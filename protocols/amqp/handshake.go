@@ -73,7 +73,7 @@ func speaks091(h []byte) bool {
 	case h[4] == 0 && h[5] == 0 && h[6] == 9:
 		return true
 	default:
-		return bytes.Equal(h[4:], []byte{1, 1, 0, 9})
+		return bytes.Equal(h[4:], []byte{1, 1, 0, 9}) || bytes.Equal(h[4:], []byte{1, 1, 9, 1})
 	}
 }
 

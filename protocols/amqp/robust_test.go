@@ -164,7 +164,7 @@ func TestDeepTable(t *testing.T) {
 	payload := binary.BigEndian.AppendUint32([]byte{0, 50, 0, 10, 0, 0, 1, 'q', 0}, uint32(len(deep)))
 	c := f.channel()
 	c.write(frame(spec.FrameMethod, 1, append(payload, deep...)))
-	if m := recv[*spec.ConnectionClose](c, 0); m.ReplyCode != uint16(spec.SyntaxError) || m.ClassID != 50 || m.MethodID != 10 {
+	if m := recv[*spec.ConnectionClose](c, 0); m.ReplyCode != uint16(spec.FrameError) || m.ClassID != 50 || m.MethodID != 10 {
 		t.Errorf("%+v", m)
 	}
 	f.works()

@@ -32,7 +32,7 @@ func TestProtocolHeader(t *testing.T) {
 			}
 		})
 	}
-	for _, header := range []string{"AMQP\x00\x00\x09\x00", "AMQP\x01\x01\x00\x09"} {
+	for _, header := range []string{"AMQP\x00\x00\x09\x00", "AMQP\x01\x01\x09\x01", "AMQP\x01\x01\x00\x09"} {
 		c := f.dial()
 		c.write([]byte(header))
 		recv[*spec.ConnectionStart](c, 0)
@@ -153,7 +153,7 @@ func TestUnexpectedMethods(t *testing.T) {
 	c.told(spec.ChannelError, "CHANNEL_ERROR - unexpected method in connection state running", spec.ConnectionOpenID)
 	c = f.channel()
 	c.send(1, &spec.QueueDeclareOk{})
-	c.told(spec.CommandInvalid, "COMMAND_INVALID - unexpected method queue.declare-ok", spec.QueueDeclareOkID)
+	c.told(spec.CommandInvalid, "COMMAND_INVALID - unimplemented method", spec.QueueDeclareOkID)
 }
 
 // TestConnectionErrors are errors that close the connection, by what is sent on channel 1,
@@ -190,8 +190,11 @@ func TestConnectionErrors(t *testing.T) {
 		{"unknown frame type", frame(9, 1, []byte("abc")), spec.FrameError, `FRAME_ERROR - type 9, all octets = <<"abc">>: unknown_frame`, 0},
 		{"unknown class", frame(spec.FrameMethod, 1, []byte{0, 99, 0, 1}), spec.CommandInvalid, "COMMAND_INVALID - unknown method 99.1", 0},
 		{"unknown method", frame(spec.FrameMethod, 1, []byte{0, 60, 0, 99}), spec.CommandInvalid, "COMMAND_INVALID - unknown method 60.99", 0},
-		{"method cut off", frame(spec.FrameMethod, 1, []byte{0, 60, 0, 10, 0}), spec.SyntaxError, "SYNTAX_ERROR - basic.qos: malformed: it ends 3 bytes early", spec.BasicQosID},
-		{"no method", frame(spec.FrameMethod, 1, nil), spec.SyntaxError, "SYNTAX_ERROR - malformed: it ends 4 bytes early", 0},
+		{"method cut off", frame(spec.FrameMethod, 1, []byte{0, 60, 0, 10, 0}), spec.FrameError, "FRAME_ERROR - cannot decode <<0>>", spec.BasicQosID},
+		{"no method", frame(spec.FrameMethod, 1, nil), spec.FrameError, "FRAME_ERROR - type 1, all octets = <<>>: unknown_frame", 0},
+		{"text that is none", spec.AppendMethod(nil, 1, &spec.BasicCancelOk{ConsumerTag: "\xff"}), spec.FrameError, "FRAME_ERROR - Malformed UTF-8 in shortstr", 0},
+		{"a connection's method", spec.AppendMethod(nil, 1, &spec.ConnectionClose{}), spec.CommandInvalid, "COMMAND_INVALID - unimplemented method", spec.ConnectionCloseID},
+		{"header cut off", bytes.Join([][]byte{publish, frame(spec.FrameHeader, 1, []byte{0, 60, 0})}, nil), spec.FrameError, "FRAME_ERROR - cannot decode the content header: malformed: it ends 1 bytes early", spec.BasicPublishID},
 		{"flow off", spec.AppendMethod(nil, 1, &spec.ChannelFlow{}), spec.NotImplemented, "NOT_IMPLEMENTED - active=false", spec.ChannelFlowID},
 	} {
 		t.Run(tc.name, func(*testing.T) {
@@ -219,6 +222,7 @@ func TestChannelNumbers(t *testing.T) {
 func TestAccessAndFlow(t *testing.T) {
 	f := start(t, nil)
 	c := f.channel()
+	c.send(1, &spec.ChannelCloseOk{}) // of nothing
 	c.send(1, &spec.AccessRequest{Realm: "/data", Active: true})
 	if m := recv[*spec.AccessRequestOk](c, 1); m.Ticket != 1 {
 		t.Errorf("%+v", m)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
+	"unicode/utf8"
 )
 
 // reader takes AMQP's elementary types (section 4.2.5) off the front of a payload. After the
@@ -12,6 +13,7 @@ type reader struct {
 	b     []byte
 	err   error
 	names *names // nil: none are remembered
+	text  bool   // short strings must be UTF-8
 }
 
 func (r *reader) fail(what string) {
@@ -75,10 +77,20 @@ func (r *reader) shortstr() string { return string(r.take(int(r.octet()))) }
 // name is a shortstr that is likely to come again.
 func (r *reader) name() string {
 	b := r.take(int(r.octet()))
-	if r.names == nil {
-		return string(b)
+	if r.names != nil {
+		if s, ok := r.names.find(b); ok {
+			return s
+		}
 	}
-	return r.names.get(b)
+	if r.text && !utf8.Valid(b) {
+		r.err, r.b = ErrText, nil
+		return ""
+	}
+	s := string(b)
+	if r.names != nil {
+		r.names.keep(s)
+	}
+	return s
 }
 
 // counted takes a length of 32 bits and that many bytes, without copying.
@@ -104,16 +116,16 @@ const maxName = 64
 
 var nameSeed = maphash.MakeSeed()
 
-func (n *names) get(b []byte) string {
-	switch {
-	case len(b) == 0:
-		return ""
-	case len(b) > maxName:
-		return string(b)
+func (n *names) find(b []byte) (string, bool) {
+	if len(b) == 0 {
+		return "", true
 	}
-	slot := &n.known[maphash.Bytes(nameSeed, b)%uint64(len(n.known))]
-	if *slot != string(b) { // compares without a copy
-		*slot = string(b)
+	s := n.known[maphash.Bytes(nameSeed, b)%uint64(len(n.known))]
+	return s, s == string(b) // compares without a copy
+}
+
+func (n *names) keep(s string) {
+	if len(s) <= maxName && utf8.ValidString(s) {
+		n.known[maphash.String(nameSeed, s)%uint64(len(n.known))] = s
 	}
-	return *slot
 }

@@ -46,6 +46,8 @@ type decodable interface {
 var (
 	// ErrSyntax says that a method, a content header or a table is malformed.
 	ErrSyntax = errors.New("malformed")
+	// ErrText says that a short string of a method is not UTF-8.
+	ErrText = errors.New("a short string is not UTF-8")
 	// ErrUnknownMethod says that there is no such class or method.
 	ErrUnknownMethod = errors.New("unknown method")
 )
@@ -69,9 +71,10 @@ func PeekMethod(payload []byte) MethodID {
 	return MethodID(r.long())
 }
 
-// Method decodes the payload of a method frame. Errors are ErrSyntax and ErrUnknownMethod.
+// Method decodes the payload of a method frame. Errors are ErrSyntax, ErrText
+// and ErrUnknownMethod.
 func (d *Decoder) Method(payload []byte) (Method, error) {
-	d.r = reader{b: payload, names: &d.names}
+	d.r = reader{b: payload, names: &d.names, text: true}
 	r := &d.r
 	id := MethodID(r.long())
 	var m decodable
@@ -109,7 +112,7 @@ func (d *Decoder) Header(payload []byte, p *Properties) (class uint16, size uint
 	size = r.longlong()
 	p.read(&r)
 	if err := r.close(); err != nil {
-		return class, size, fmt.Errorf("content header: %w", err)
+		return class, size, err
 	}
 	return class, size, nil
 }

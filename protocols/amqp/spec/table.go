@@ -121,7 +121,7 @@ func (r *reader) nested(depth int) reader {
 	if depth == 0 {
 		r.fail(fmt.Sprintf("tables and arrays nested deeper than %d", message.MaxDepth))
 	}
-	return reader{b: r.counted(), names: r.names}
+	return reader{b: r.counted(), names: r.names} // what is in tables need not be text
 }
 
 // leave takes over the error of a nested reader.
