@@ -62,6 +62,8 @@ func (c *conn) channelMethod(ctx context.Context, ch *channel, number uint16, pa
 	}
 	_, opens := m.(*spec.ChannelOpen)
 	switch {
+	case ch == nil && m.ID() == spec.ChannelCloseOkID:
+		return nil // both had closed it at once
 	case ch == nil && !opens:
 		return hard(spec.ChannelError, "expected 'channel.open'").of(m.ID())
 	case ch == nil:

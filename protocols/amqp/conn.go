@@ -59,8 +59,9 @@ type conn struct {
 	out      output
 	flight   flight
 	heart    heart
-	deadline atomic.Int64 // ns since the epoch when the connection is cut off; 0: never
-	blocked  atomic.Bool  // the client was told that it is blocked
+	deadline atomic.Int64           // ns since the epoch when the connection is cut off; 0: never
+	where    atomic.Pointer[string] // the namespace once the connection is open
+	blocked  atomic.Bool            // the client was told that it is blocked
 
 	connState
 }

@@ -6,7 +6,7 @@
 //	server.go     listeners, limits, life and graceful end; metrics.go
 //	conn.go       one connection: its goroutines and how it ends
 //	handshake.go  from the protocol header to connection.open; auth.go: who it is
-//	channel0.go   class connection afterwards
+//	channel0.go   class connection afterwards; vhost.go: virtual hosts
 //	reader.go     frames off the socket; content.go: messages out of frames
 //	channel.go    a channel's life; dispatch.go: its methods to their handlers
 //	output.go     frames to the socket; writer.go: the goroutine that sends them

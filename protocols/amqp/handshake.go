@@ -145,7 +145,10 @@ func negotiated(field string, v, least, most int) error {
 
 // open is connection.open: which virtual host it is to be.
 func (c *conn) open(ctx context.Context, m *spec.ConnectionOpen) error {
-	namespace, ok := c.srv.namespace(m.VirtualHost)
+	namespace, ok, err := c.srv.namespace(ctx, m.VirtualHost)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return hard(spec.NotAllowed, "vhost %s not found", m.VirtualHost)
 	}
@@ -156,6 +159,7 @@ func (c *conn) open(ctx context.Context, m *spec.ConnectionOpen) error {
 		return err
 	}
 	c.opened = true
+	c.where.Store(&namespace)
 	c.srv.metrics.opened.Add(1)
 	c.send(&spec.ConnectionOpenOk{})
 	return nil

@@ -65,13 +65,19 @@ func (h *heart) look(now time.Time) (beat, silent bool) {
 func (s *Server) sweep() {
 	tick := time.NewTicker(s.opts.heartbeatUnit / 4)
 	defer tick.Stop()
+	var looked time.Time // for deleted virtual hosts
 	for {
 		select {
 		case <-s.stopped:
 			return
 		case now := <-tick.C:
-			for _, c := range s.all() {
+			cs := s.all()
+			for _, c := range cs {
 				c.look(now)
+			}
+			if now.Sub(looked) >= vhostInterval {
+				looked = now
+				s.leaveDeleted(cs)
 			}
 		}
 	}

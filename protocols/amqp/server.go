@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"polylog/core"
 	"polylog/core/message"
 	"polylog/router"
 )
@@ -202,14 +201,6 @@ func (s *Server) all() []*conn {
 		cs = append(cs, c)
 	}
 	return cs
-}
-
-// namespace is the namespace that a virtual host stands for.
-func (s *Server) namespace(vhost string) (string, bool) {
-	if vhost == "/" {
-		return core.DefaultNamespace, true
-	}
-	return "", false
 }
 
 func (s *Server) isStopping() bool {

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"polylog/core"
 	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
+	"polylog/router"
 )
 
 // What RabbitMQ 3.10.8 was seen to do on the wire, or what is known of 4.3 where that
@@ -140,6 +142,30 @@ func TestVirtualHost(t *testing.T) {
 	c.told(spec.NotAllowed, "NOT_ALLOWED - vhost nope not found", spec.ConnectionOpenID)
 }
 
+// TestOtherVirtualHosts are namespaces, and their connections end with them.
+func TestOtherVirtualHosts(t *testing.T) {
+	f := start(t, func(o *Options) { o.heartbeatUnit = 40 * time.Millisecond })
+	if _, err := f.router.CreateNamespace(t.Context(), router.Principal{}, "tenant", nil); err != nil {
+		t.Fatal(err)
+	}
+	open := func(vhost string) *client {
+		c := f.tuned()
+		c.send(0, &spec.ConnectionTuneOk{ChannelMax: 10, FrameMax: 131072})
+		c.send(0, &spec.ConnectionOpen{VirtualHost: vhost})
+		return c
+	}
+	c := open("tenant")
+	recv[*spec.ConnectionOpenOk](c, 0)
+	open(core.DefaultNamespace).told(spec.NotAllowed, "NOT_ALLOWED - vhost default not found", spec.ConnectionOpenID)
+	other := f.connect()
+	if err := f.router.DeleteNamespace(t.Context(), router.Principal{}, "tenant"); err != nil {
+		t.Fatal(err)
+	}
+	open("tenant").told(spec.NotAllowed, "NOT_ALLOWED - vhost tenant not found", spec.ConnectionOpenID)
+	c.told(spec.ConnectionForced, "CONNECTION_FORCED - vhost 'tenant' is deleted", 0)
+	other.openChannel(1)
+}
+
 func TestUnexpectedMethods(t *testing.T) {
 	f := start(t, nil)
 	c := f.greeted()
@@ -223,6 +249,7 @@ func TestAccessAndFlow(t *testing.T) {
 	f := start(t, nil)
 	c := f.channel()
 	c.send(1, &spec.ChannelCloseOk{}) // of nothing
+	c.send(2, &spec.ChannelCloseOk{}) // of a channel that is not open
 	c.send(1, &spec.AccessRequest{Realm: "/data", Active: true})
 	if m := recv[*spec.AccessRequestOk](c, 1); m.Ticket != 1 {
 		t.Errorf("%+v", m)
