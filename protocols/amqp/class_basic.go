@@ -2,43 +2,159 @@ package amqp
 
 import (
 	"context"
+	"math"
 
+	"polylog/core"
+	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
+	"polylog/router"
 )
 
-// The handlers of class basic.
+// The handlers of class basic. publish is in publish.go.
 
-func (ch *channel) basicQos(_ context.Context, m *spec.BasicQos) error { return notImplemented(m.ID()) }
-
-func (ch *channel) basicConsume(_ context.Context, m *spec.BasicConsume) error {
-	return notImplemented(m.ID())
+// basicQos sets the prefetch of consumers to come. RabbitMQ from 4.3 on takes a global one for
+// the same.
+func (ch *channel) basicQos(_ context.Context, m *spec.BasicQos) error {
+	if m.PrefetchSize != 0 {
+		return hard(spec.NotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
+	}
+	ch.prefetch = int(m.PrefetchCount)
+	ch.send(&spec.BasicQosOk{})
+	return nil
 }
 
-func (ch *channel) basicCancel(_ context.Context, m *spec.BasicCancel) error {
-	return notImplemented(m.ID())
+func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error {
+	name, err := ch.named(m.Queue)
+	if err != nil {
+		return err
+	}
+	if ch.hasConsumer(m.ConsumerTag) {
+		return hard(spec.NotAllowed, "attempt to reuse consumer tag '%s'", m.ConsumerTag)
+	}
+	q, err := ch.conn.accessible(ctx, name)
+	if err != nil {
+		return err
+	}
+	priority, err := ch.consumerPriority(q, m.Arguments)
+	if err != nil {
+		return err
+	}
+	tag := m.ConsumerTag
+	if tag == "" {
+		tag = serverNamed("amq.ctag-")
+	}
+	ch.settling.flush()
+	k, err := ch.consume(ctx, q, tag, m.NoAck, m.Exclusive, priority)
+	if err != nil {
+		return err
+	}
+	ch.reply(m.NoWait, &spec.BasicConsumeOk{ConsumerTag: tag})
+	k.start()
+	return nil
+}
+
+func (ch *channel) hasConsumer(tag string) bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.consumers[tag] != nil
+}
+
+// consumerPriority is that of a consumer with these arguments.
+func (ch *channel) consumerPriority(q *router.Queue, args message.Table) (int, error) {
+	v := argument(args, "x-priority")
+	if v == nil {
+		return 0, nil
+	}
+	if wrong := wrongInt(*v); wrong != "" {
+		return 0, invalidArgument("x-priority", ch.conn.queueText(q.Name.Name), wrong)
+	}
+	return int(min(max(intOf(*v), math.MinInt32), math.MaxInt32)), nil
+}
+
+func (ch *channel) basicCancel(ctx context.Context, m *spec.BasicCancel) error {
+	if k := ch.cancel(m.ConsumerTag); k != nil && k.queue.AutoDelete {
+		// The queue is gone when the client knows that it may be. Nobody needs the counts.
+		if _, err := ch.conn.srv.router.CountQueue(ctx, k.queue.ID, ""); err != nil && core.KindOf(err) != core.NotFound {
+			return err
+		}
+	}
+	ch.reply(m.NoWait, &spec.BasicCancelOk{ConsumerTag: m.ConsumerTag})
+	return nil
 }
 
 func (ch *channel) basicGet(_ context.Context, m *spec.BasicGet) error { return notImplemented(m.ID()) }
 
-func (ch *channel) basicAck(_ context.Context, m *spec.BasicAck) error { return notImplemented(m.ID()) }
-
-func (ch *channel) basicReject(_ context.Context, m *spec.BasicReject) error {
-	return notImplemented(m.ID())
+func (ch *channel) basicAck(_ context.Context, m *spec.BasicAck) error {
+	hs, err := ch.answered(m.DeliveryTag, m.Multiple)
+	switch {
+	case err != nil:
+		return err
+	case ch.tx != nil:
+		ch.tx.settle(router.Done, hs)
+	default:
+		ch.settling.ack(hs)
+	}
+	return nil
 }
 
 func (ch *channel) basicNack(_ context.Context, m *spec.BasicNack) error {
-	return notImplemented(m.ID())
+	o := router.Reject
+	if m.Requeue {
+		o = router.Release
+	}
+	return ch.reject(m.DeliveryTag, m.Multiple, o)
+}
+
+func (ch *channel) basicReject(_ context.Context, m *spec.BasicReject) error {
+	o := router.Reject
+	if m.Requeue {
+		o = router.Fail
+	}
+	return ch.reject(m.DeliveryTag, false, o)
+}
+
+// reject gives deliveries back. That one failed counts in quorum queues only.
+func (ch *channel) reject(tag uint64, multiple bool, o router.Outcome) error {
+	hs, err := ch.answered(tag, multiple)
+	switch {
+	case err != nil:
+		return err
+	case ch.tx != nil:
+		ch.tx.settle(o, hs)
+	default:
+		ch.giveBack(hs, o)
+	}
+	return nil
+}
+
+// giveBack settles deliveries that were not done.
+func (ch *channel) giveBack(hs []held, o router.Outcome) {
+	ch.settling.flush()
+	byHolder(hs, func(h holder, rs []router.Receipt) { h.settle(o, rs) })
+	ch.released(hs)
 }
 
 func (ch *channel) basicRecover(_ context.Context, m *spec.BasicRecover) error {
-	return notImplemented(m.ID())
+	if err := ch.recoverAll(m.Requeue); err != nil {
+		return err
+	}
+	ch.send(&spec.BasicRecoverOk{})
+	return nil
 }
 
 func (ch *channel) basicRecoverAsync(_ context.Context, m *spec.BasicRecoverAsync) error {
-	return notImplemented(m.ID())
+	return ch.recoverAll(m.Requeue)
 }
 
-// publish is basic.publish with its content. m, p and body are valid during the call only.
-func (ch *channel) publish(_ context.Context, m *spec.BasicPublish, _ *spec.Properties, _ []byte) error {
-	return notImplemented(m.ID())
+// recoverAll has everything delivered again that was not answered.
+func (ch *channel) recoverAll(requeue bool) error {
+	if !requeue {
+		return hard(spec.NotImplemented, "requeue=false")
+	}
+	hs, err := ch.answered(0, true)
+	if err != nil {
+		return err
+	}
+	ch.giveBack(hs, router.Release)
+	return nil
 }

@@ -2,28 +2,289 @@ package amqp
 
 import (
 	"context"
+	"math"
+	"strings"
 
+	"polylog/core"
+	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
+	"polylog/router"
 )
 
 // The handlers of class queue.
 
-func (ch *channel) queueDeclare(_ context.Context, m *spec.QueueDeclare) error {
-	return notImplemented(m.ID())
+func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error {
+	name := stripped(m.Queue)
+	var q *router.Queue
+	var err error
+	if m.Passive {
+		if name, err = ch.named(name); err != nil {
+			return err
+		}
+		q, err = ch.conn.accessible(ctx, name)
+	} else {
+		q, err = ch.declareQueue(ctx, name, m)
+	}
+	if err != nil {
+		return err
+	}
+	ch.lastQueue = q.Name.Name
+	if m.NoWait {
+		return nil
+	}
+	return ch.declared(ctx, q)
 }
 
-func (ch *channel) queueBind(_ context.Context, m *spec.QueueBind) error {
-	return notImplemented(m.ID())
+// declared answers a declaration.
+func (ch *channel) declared(ctx context.Context, q *router.Queue) error {
+	if err := ch.conn.flight.drained(ctx); err != nil {
+		return err
+	}
+	counts, err := ch.conn.srv.router.CountQueue(ctx, q.ID, "")
+	if core.KindOf(err) == core.NotFound {
+		return ch.conn.noQueue(q.Name.Name)
+	}
+	if err != nil {
+		return err
+	}
+	ch.send(&spec.QueueDeclareOk{Queue: q.Name.Name, MessageCount: number(counts.Ready), ConsumerCount: number(int64(counts.Consumers))})
+	return nil
 }
 
-func (ch *channel) queueUnbind(_ context.Context, m *spec.QueueUnbind) error {
-	return notImplemented(m.ID())
+// number is a count as methods have it.
+func number(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// declareQueue finds or creates a queue.
+func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueDeclare) (*router.Queue, error) {
+	c := ch.conn
+	fresh := name == ""
+	switch {
+	case fresh:
+		if kind, err := queueKind(m.Arguments, c.queueText(name)); err == nil && kind != router.Classic {
+			return nil, soft(spec.PreconditionFailed, "Cannot declare a server-named queue for type %s", kindNames[kind].title)
+		}
+		name = serverNamed("amq.gen-")
+	case strings.HasPrefix(name, reservedPrefix):
+		return nil, soft(spec.AccessRefused, "queue name '%s' contains reserved prefix 'amq.*'", name)
+	}
+	if !fresh {
+		// What there is already is compared before the arguments are checked, as in
+		// RabbitMQ.
+		q, err := c.srv.router.Queue(c.inNamespace(name))
+		if err == nil {
+			if err := ch.sameQueue(q, m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	config, err := ch.queueConfig(ctx, name, m)
+	if err != nil {
+		return nil, err
+	}
+	q, created, err := c.srv.router.DeclareQueue(ctx, c.principal, c.inNamespace(name), config)
+	if err != nil {
+		return nil, c.refused(err, "configure", c.queueText(name))
+	}
+	if !created {
+		return q, ch.sameQueue(q, m)
+	}
+	return q, nil
 }
 
-func (ch *channel) queuePurge(_ context.Context, m *spec.QueuePurge) error {
-	return notImplemented(m.ID())
+// queueConfig is what a declaration asks for.
+func (ch *channel) queueConfig(ctx context.Context, name string, m *spec.QueueDeclare) (config router.QueueConfig, err error) {
+	c := ch.conn
+	thing := c.queueText(name)
+	if v := argument(m.Arguments, argDeadExchange); v != nil && v.Kind() != message.KindString {
+		return config, soft(spec.PreconditionFailed, "invalid type '%s' for arg '%s' in %s", typeName(v.Kind()), argDeadExchange, thing)
+	}
+	kind, err := queueKind(m.Arguments, thing)
+	if err != nil {
+		return config, err
+	}
+	if err := checkQueueArguments(kind, m.Arguments, thing); err != nil {
+		return config, err
+	}
+	if kind != router.Classic {
+		switch {
+		case m.AutoDelete:
+			return config, invalidProperty("auto-delete", thing)
+		case m.Exclusive:
+			return config, invalidProperty("exclusive-owner", thing)
+		case !m.Durable:
+			return config, invalidProperty("non-durable", thing)
+		}
+	}
+	config = router.QueueConfig{
+		Kind: kind, Durable: m.Durable && !m.Exclusive, AutoDelete: m.AutoDelete,
+		Limits: limitsOf(m.Arguments), Arguments: m.Arguments,
+	}
+	config.SingleActive = singleActive(m.Arguments)
+	if m.Exclusive {
+		if err := c.own(ctx); err != nil {
+			return config, err
+		}
+		config.Owner = c.name
+	}
+	return config, c.mayDeadLetter(name, &config.Limits)
 }
 
-func (ch *channel) queueDelete(_ context.Context, m *spec.QueueDelete) error {
-	return notImplemented(m.ID())
+func invalidProperty(property, thing string) error {
+	return soft(spec.PreconditionFailed, "invalid property '%s' for %s", property, thing)
+}
+
+// mayDeadLetter checks the rights that dead-lettering needs: to read from the queue, and to
+// write to the exchange.
+func (c *conn) mayDeadLetter(name string, l *router.QueueLimits) error {
+	if !l.HasDeadLetter {
+		return nil
+	}
+	queue := router.Resource{Kind: router.ResourceQueue, Name: c.inNamespace(name)}
+	if err := c.srv.router.Authorize(c.principal, router.OpRead, queue); err != nil {
+		return c.refused(err, "read", c.queueText(name))
+	}
+	exchange := router.Resource{Kind: router.ResourceExchange, Name: c.inNamespace(l.DeadLetterExchange)}
+	if err := c.srv.router.Authorize(c.principal, router.OpWrite, exchange); err != nil {
+		return c.refused(err, "write", c.exchangeText(l.DeadLetterExchange))
+	}
+	return nil
+}
+
+// sameQueue compares a queue with a declaration of it. Who owns it comes first.
+func (ch *channel) sameQueue(q *router.Queue, m *spec.QueueDeclare) error {
+	c := ch.conn
+	thing := c.queueText(q.Name.Name)
+	owner := ""
+	if m.Exclusive {
+		owner = c.name
+	}
+	if q.Owner != owner {
+		return c.locked(q.Name.Name)
+	}
+	if err := sameField("durable", thing, q.Durable, m.Durable && !m.Exclusive); err != nil {
+		return err
+	}
+	if err := sameField("auto_delete", thing, q.AutoDelete, m.AutoDelete); err != nil {
+		return err
+	}
+	return sameQueueArguments(q.Kind, q.Arguments, m.Arguments, thing)
+}
+
+func (ch *channel) queueBind(ctx context.Context, m *spec.QueueBind) error {
+	err := ch.bindQueue(ctx, ch.conn.srv.router.Bind, m.Queue, m.Exchange, m.RoutingKey, m.Arguments)
+	if err != nil {
+		return err
+	}
+	ch.reply(m.NoWait, &spec.QueueBindOk{})
+	return nil
+}
+
+func (ch *channel) queueUnbind(ctx context.Context, m *spec.QueueUnbind) error {
+	err := ch.bindQueue(ctx, ch.conn.srv.router.Unbind, m.Queue, m.Exchange, m.RoutingKey, m.Arguments)
+	if err != nil {
+		return err
+	}
+	ch.send(&spec.QueueUnbindOk{})
+	return nil
+}
+
+// bindQueue binds a queue to an exchange, or unbinds it. A queue and a key that are both empty
+// mean the queue that was declared last (section 1.7.2.3 of the class reference).
+func (ch *channel) bindQueue(ctx context.Context, change changeBinding, queue, exchange, key string, args message.Table) error {
+	name, err := ch.named(stripped(queue))
+	if err != nil {
+		return err
+	}
+	if queue == "" && key == "" {
+		key = name
+	}
+	q, err := ch.conn.srv.router.Queue(ch.conn.inNamespace(name))
+	if err == nil && q.Owner != "" && q.Owner != ch.conn.name {
+		return ch.conn.locked(name)
+	}
+	return ch.change(ctx, change, router.Binding{Destination: ch.conn.inNamespace(name), Key: key, Arguments: args}, exchange)
+}
+
+func (ch *channel) queuePurge(ctx context.Context, m *spec.QueuePurge) error {
+	c := ch.conn
+	name, err := ch.named(m.Queue)
+	if err != nil {
+		return err
+	}
+	q, err := c.accessible(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := c.flight.drained(ctx); err != nil {
+		return err
+	}
+	n, err := c.srv.router.PurgeQueue(ctx, c.principal, q.ID, "")
+	if core.KindOf(err) == core.NotFound {
+		return c.noQueue(name)
+	}
+	if err != nil {
+		return c.refused(err, "read", c.queueText(name))
+	}
+	ch.reply(m.NoWait, &spec.QueuePurgeOk{MessageCount: number(n)})
+	return nil
+}
+
+func (ch *channel) queueDelete(ctx context.Context, m *spec.QueueDelete) error {
+	name, err := ch.named(stripped(m.Queue))
+	if err != nil {
+		return err
+	}
+	n, err := ch.deleteQueue(ctx, name, m)
+	if err != nil {
+		return err
+	}
+	ch.reply(m.NoWait, &spec.QueueDeleteOk{MessageCount: number(n)})
+	return nil
+}
+
+// deleteQueue deletes a queue, and says how many messages were ready. One that is not there
+// counts as deleted.
+func (ch *channel) deleteQueue(ctx context.Context, name string, m *spec.QueueDelete) (int64, error) {
+	c := ch.conn
+	q, err := c.accessible(ctx, name)
+	if err != nil {
+		if e := asProtocolError(err); e.code == spec.NotFound {
+			return 0, nil
+		}
+		return 0, err
+	}
+	thing := c.queueText(name)
+	if q.Kind == router.Quorum && (m.IfUnused || m.IfEmpty) {
+		flag := "if-unused"
+		if !m.IfUnused {
+			flag = "if-empty"
+		}
+		return 0, hard(spec.NotImplemented, "cannot delete %s. queue.delete operations with %s flag set are not supported by quorum queues", thing, flag)
+	}
+	if err := c.flight.drained(ctx); err != nil {
+		return 0, err
+	}
+	ch.settling.flush()
+	counts, err := c.srv.router.CountQueue(ctx, q.ID, "")
+	switch {
+	case core.KindOf(err) == core.NotFound:
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case m.IfUnused && counts.Consumers > 0:
+		return 0, soft(spec.PreconditionFailed, "%s in use", thing)
+	case m.IfEmpty && counts.Ready > 0:
+		return 0, soft(spec.PreconditionFailed, "%s not empty", thing)
+	}
+	_, err = c.srv.router.DeleteQueue(ctx, c.principal, q.Name, m.IfUnused, m.IfEmpty && counts.Unsettled == 0)
+	switch core.KindOf(err) { //nolint:exhaustive // the others are as they are
+	case core.OK, core.NotFound:
+		return counts.Ready, nil
+	case core.Conflict:
+		if m.IfEmpty {
+			return 0, soft(spec.PreconditionFailed, "%s not empty", thing)
+		}
+		return 0, soft(spec.PreconditionFailed, "%s in use", thing)
+	}
+	return 0, c.refused(err, "configure", thing)
 }

@@ -4,14 +4,143 @@ import (
 	"context"
 
 	"polylog/protocols/amqp/spec"
+	"polylog/router"
 )
 
-// The handlers of class tx.
+func (ch *channel) txSelect(_ context.Context, _ *spec.TxSelect) error {
+	if ch.confirms.on {
+		return soft(spec.PreconditionFailed, "cannot switch from confirm to tx mode")
+	}
+	if ch.tx == nil {
+		ch.tx = &transaction{ch: ch}
+	}
+	ch.send(&spec.TxSelectOk{})
+	return nil
+}
 
-func (ch *channel) txSelect(_ context.Context, m *spec.TxSelect) error { return notImplemented(m.ID()) }
+func (ch *channel) txCommit(ctx context.Context, _ *spec.TxCommit) error {
+	if ch.tx == nil {
+		return errNoTransaction()
+	}
+	if err := ch.tx.commit(ctx); err != nil {
+		return err
+	}
+	ch.send(&spec.TxCommitOk{})
+	return nil
+}
 
-func (ch *channel) txCommit(_ context.Context, m *spec.TxCommit) error { return notImplemented(m.ID()) }
+func (ch *channel) txRollback(_ context.Context, _ *spec.TxRollback) error {
+	if ch.tx == nil {
+		return errNoTransaction()
+	}
+	ch.tx.rollback()
+	ch.send(&spec.TxRollbackOk{})
+	return nil
+}
 
-func (ch *channel) txRollback(_ context.Context, m *spec.TxRollback) error {
-	return notImplemented(m.ID())
+func errNoTransaction() error {
+	return soft(spec.PreconditionFailed, "channel is not transactional")
+}
+
+// transaction is what a channel has published and answered since the last commit: the
+// reader's own.
+type transaction struct {
+	ch        *channel
+	publishes []*publishing
+	answers   []answer
+	bytes     int // of the publishes
+}
+
+// answer is what a client said of deliveries.
+type answer struct {
+	outcome router.Outcome
+	held    []held
+}
+
+// Bounds of a transaction, which is one entry of the log.
+const (
+	maxTxBytes     = 16 << 20
+	maxTxPublishes = 10_000
+)
+
+// publish keeps a message for the commit.
+func (t *transaction) publish(out *publishing) error {
+	if t.bytes+len(out.batch) > maxTxBytes || len(t.publishes) == maxTxPublishes {
+		return soft(spec.PreconditionFailed, "a transaction of more than %d messages or %d bytes", maxTxPublishes, maxTxBytes)
+	}
+	t.bytes += len(out.batch)
+	t.publishes = append(t.publishes, out)
+	return nil
+}
+
+// settle keeps what was said of deliveries for the commit.
+func (t *transaction) settle(o router.Outcome, hs []held) {
+	if len(hs) > 0 {
+		t.answers = append(t.answers, answer{o, hs})
+	}
+}
+
+// commit publishes and answers, and waits until all of it is in the log.
+func (t *transaction) commit(ctx context.Context) error {
+	ch := t.ch
+	publishes, answers := t.publishes, t.answers
+	*t = transaction{ch: ch}
+	routed, err := ch.publishAll(ctx, publishes)
+	if err != nil {
+		return err
+	}
+	rejected := false
+	for i, out := range publishes {
+		switch r := &routed[i]; {
+		case r.Err != nil:
+			return out.failure(r.Err)
+		case r.Queues == 0:
+			out.giveBack()
+		}
+		rejected = rejected || routed[i].Rejected
+	}
+	for _, a := range answers {
+		if a.outcome == router.Done {
+			ch.settling.ack(a.held)
+		} else {
+			ch.giveBack(a.held, a.outcome)
+		}
+	}
+	if rejected {
+		return soft(spec.PreconditionFailed, "partial tx completion")
+	}
+	return nil
+}
+
+// publishAll publishes messages and waits for what became of each.
+func (ch *channel) publishAll(ctx context.Context, all []*publishing) ([]router.Routed, error) {
+	type outcome struct {
+		i int
+		router.Routed
+	}
+	outcomes := make(chan outcome, len(all))
+	for i, out := range all {
+		ch.conn.srv.router.PublishTo(ch.conn.principal, out.address, out.batch, func(r router.Routed) { outcomes <- outcome{i, r} })
+	}
+	routed := make([]router.Routed, len(all))
+	for range all {
+		select {
+		case o := <-outcomes:
+			routed[o.i] = o.Routed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return routed, nil
+}
+
+// rollback forgets it all: deliveries count as unanswered again.
+func (t *transaction) rollback() {
+	ch := t.ch
+	ch.mu.Lock()
+	for _, a := range t.answers {
+		ch.unacked.putBack(a.held)
+	}
+	ch.mu.Unlock()
+	*t = transaction{ch: ch}
 }

@@ -358,7 +358,7 @@ func TestStop(t *testing.T) {
 	if m := recv[*spec.ConnectionClose](deaf, 0); m.ReplyCode != 320 {
 		t.Errorf("%+v", m)
 	}
-	confirm := &confirms{ch: srv.channels[1]}
+	confirm := &oneConfirm{ch: srv.channels[1]}
 	srv.ready(confirm)
 	srv.flight.done(100)
 	recv[*spec.BasicAck](c, 1) // what was published is confirmed first
@@ -377,13 +377,13 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// confirms is a source with one confirm.
-type confirms struct {
+// oneConfirm is a source with one confirm.
+type oneConfirm struct {
 	turn
 	ch *channel
 }
 
-func (s *confirms) feed() { s.ch.send(&spec.BasicAck{DeliveryTag: 1}) }
+func (s *oneConfirm) feed() { s.ch.send(&spec.BasicAck{DeliveryTag: 1}) }
 
 // TestPanic loses the connection whose handler panics, and no other.
 func TestPanic(t *testing.T) {

@@ -1,22 +1,80 @@
 package amqp
 
-import "context"
+import (
+	"context"
+	"sync"
 
-// channelState is what the handlers keep for a channel.
-type channelState struct{}
+	"polylog/router"
+)
+
+// channelState is what the handlers keep for a channel. What is not guarded is the reader's
+// own, where the handlers run; deliveries are made on the writer's goroutine, and what became
+// of publishes is told on the log's.
+type channelState struct {
+	lastQueue string       // the one that was declared last; "": none
+	prefetch  int          // of consumers to come; 0: no bound
+	tx        *transaction // nil unless the channel is transactional
+	confirms  confirms
+	settling  settling
+
+	mu        sync.Mutex // guards what follows
+	consumers map[string]*consumer
+	holders   map[holder]struct{} // all that may hold deliveries
+	unacked   unacked
+	lastTag   uint64
+	over      bool // the channel has ended
+}
 
 // beginState is called when the channel was opened, on the reader's goroutine.
-func (ch *channel) beginState() {}
+func (ch *channel) beginState() {
+	ch.confirms.ch = ch
+	ch.settling.ch = ch
+}
 
-// endState is called once, when the channel ends for whatever reason, on any goroutine.
-func (ch *channel) endState() {}
+// endState is called once, when the channel ends for whatever reason, on any goroutine. What
+// was not acknowledged goes back to where it came from.
+func (ch *channel) endState() {
+	ch.mu.Lock()
+	ch.over = true
+	holders := ch.holders
+	ch.holders, ch.consumers, ch.unacked = nil, nil, unacked{}
+	ch.mu.Unlock()
+	ch.settling.flush()
+	for h := range holders {
+		h.close()
+	}
+}
 
-// connState is what the handlers keep for a connection.
-type connState struct{}
+// connState is what the handlers keep for a connection: the reader's own.
+type connState struct {
+	lease *router.Lease // that owns the exclusive queues; nil: there are none
+}
 
 // beginState is called when the connection was opened, on the reader's goroutine.
 func (c *conn) beginState(context.Context) error { return nil }
 
 // endState is called once, after the channels have ended, if the connection was opened. ctx
 // is not cancelled with the connection.
-func (c *conn) endState(context.Context) {}
+func (c *conn) endState(ctx context.Context) {
+	if c.lease == nil {
+		return
+	}
+	if err := c.lease.Release(ctx); err != nil {
+		// The lease ends with this node at the latest.
+		c.log.Warn("amqp exclusive queues stay until this node ends", "name", c.name, "err", err)
+	}
+	c.lease = nil
+}
+
+// own makes the connection an owner of queues.
+func (c *conn) own(ctx context.Context) error {
+	if c.lease != nil {
+		return nil
+	}
+	l, err := c.srv.router.AcquireLease(ctx, c.name, true)
+	c.lease = l
+	return err
+}
+
+// now is the time in ms.
+func (s *Server) now() int64 { return s.opts.Clock().UnixMilli() }

@@ -1,0 +1,325 @@
+package amqp
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"polylog/core"
+	"polylog/core/message"
+	"polylog/protocols/amqp/spec"
+	"polylog/router"
+)
+
+// declare declares a queue and returns the answer.
+func (c *client) declare(ch uint16, m *spec.QueueDeclare) *spec.QueueDeclareOk {
+	c.t.Helper()
+	c.send(ch, m)
+	return recv[*spec.QueueDeclareOk](c, ch)
+}
+
+// confirmed puts a channel into confirm mode.
+func (c *client) confirmed(ch uint16) {
+	c.t.Helper()
+	c.send(ch, &spec.ConfirmSelect{})
+	recv[*spec.ConfirmSelectOk](c, ch)
+}
+
+// put publishes to a queue by the default exchange and waits for the confirm.
+func (c *client) put(ch uint16, queue string, bodies ...string) {
+	c.t.Helper()
+	for _, b := range bodies {
+		c.publish(ch, &spec.BasicPublish{RoutingKey: queue}, &spec.Properties{}, []byte(b))
+		recv[*spec.BasicAck](c, ch)
+	}
+}
+
+// consume begins to consume.
+func (c *client) consume(ch uint16, m *spec.BasicConsume) (tag string) {
+	c.t.Helper()
+	c.send(ch, m)
+	return recv[*spec.BasicConsumeOk](c, ch).ConsumerTag
+}
+
+// delivery is the next frame, which must be a delivery of that body.
+func (c *client) delivery(ch uint16, body string) *spec.BasicDeliver {
+	c.t.Helper()
+	m := recv[*spec.BasicDeliver](c, ch)
+	if _, got := c.content(ch); string(got) != body {
+		c.t.Fatalf("delivery %d is %q, want %q", m.DeliveryTag, got, body)
+	}
+	return m
+}
+
+// counted waits until a queue has so many messages ready and consumers.
+func (f *fixture) counted(queue string, ready int64, consumers int) {
+	f.t.Helper()
+	var last router.QueueCounts
+	defer func() {
+		if f.t.Failed() {
+			f.t.Logf("queue %s: %+v, want %d ready and %d consumers", queue, last, ready, consumers)
+		}
+	}()
+	waitFor(f.t, func() bool {
+		q, err := f.router.Queue(core.TopicName(queue))
+		if err != nil {
+			return false
+		}
+		last, err = f.router.CountQueue(f.t.Context(), q.ID, "")
+		return err == nil && last.Ready == ready && last.Consumers == consumers
+	})
+}
+
+func header(name string, v message.Value) message.Header { return message.Header{Name: name, Value: v} }
+
+func number32(n int64) message.Value { return message.Int(message.KindInt32, n) }
+
+func TestServerNames(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	a, b := c.declare(1, &spec.QueueDeclare{}), c.declare(1, &spec.QueueDeclare{})
+	if a.Queue == b.Queue || !strings.HasPrefix(a.Queue, "amq.gen-") || len(a.Queue) != len("amq.gen-")+22 {
+		t.Fatalf("%q, %q", a.Queue, b.Queue)
+	}
+	if tag := c.consume(1, &spec.BasicConsume{}); !strings.HasPrefix(tag, "amq.ctag-") {
+		t.Fatalf("consumer tag %q", tag)
+	}
+	f.counted(b.Queue, 0, 1)
+}
+
+// failure is a method that closes the channel.
+type failure struct {
+	m    spec.Method
+	code spec.Code
+	text string
+}
+
+// fails sends each method on a channel of its own.
+func (f *fixture) fails(all []failure) {
+	f.t.Helper()
+	c := f.connect()
+	for i, x := range all {
+		ch := uint16(i + 1)
+		c.openChannel(ch)
+		c.send(ch, x.m)
+		c.channelClosed(ch, x.code, x.text, x.m.ID())
+	}
+}
+
+// The texts were seen at RabbitMQ 3.10.8; where 4.3 differs they are 4.3's.
+func TestRefusals(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Durable: true})
+	c.declare(1, &spec.QueueDeclare{Queue: "ttl", Arguments: message.Table{header("x-message-ttl", number32(1000))}})
+	c.declare(1, &spec.QueueDeclare{Queue: "excl", Exclusive: true})
+	c.send(1, &spec.ExchangeDeclare{Exchange: "x", Type: "direct"})
+	recv[*spec.ExchangeDeclareOk](c, 1)
+	ttl := func(v message.Value) message.Table { return message.Table{header("x-message-ttl", v)} }
+	quorum := func(more ...message.Header) message.Table {
+		return append(message.Table{header("x-queue-type", message.String("quorum"))}, more...)
+	}
+	locked := "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'excl' in vhost '/'. It could be originally declared on another connection or the exclusive property value does not match that of the original declaration."
+	f.fails([]failure{
+		{&spec.QueueDeclare{Queue: "q"}, 406, "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': received 'false' but current is 'true'"},
+		{&spec.QueueDeclare{Queue: "q", Durable: true, AutoDelete: true}, 406, "PRECONDITION_FAILED - inequivalent arg 'auto_delete' for queue 'q' in vhost '/': received 'true' but current is 'false'"},
+		{&spec.QueueDeclare{Queue: "ttl", Arguments: ttl(number32(2000))}, 406, "PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'ttl' in vhost '/': received '2000' but current is '1000'"},
+		{&spec.QueueDeclare{Queue: "ttl"}, 406, "PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'ttl' in vhost '/': received none but current is the value '1000' of type 'signedint'"},
+		{&spec.QueueDeclare{Queue: "q", Durable: true, Arguments: quorum()}, 406, "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received 'quorum' but current is 'classic'"},
+		{&spec.QueueDeclare{Queue: "none", Passive: true}, 404, "NOT_FOUND - no queue 'none' in vhost '/'"},
+		{&spec.QueueDeclare{Queue: "excl", Passive: true}, 405, locked},
+		{&spec.QueueDeclare{Queue: "excl", Durable: true}, 405, locked},
+		{&spec.QueueBind{Queue: "excl", Exchange: "x"}, 405, locked},
+		{&spec.QueueDelete{Queue: "excl"}, 405, locked},
+		{&spec.QueuePurge{Queue: "excl"}, 405, locked},
+		{&spec.BasicConsume{Queue: "excl"}, 405, locked},
+		{&spec.QueueDeclare{Queue: "q", Durable: true, Exclusive: true}, 405, strings.ReplaceAll(locked, "excl'", "q'")},
+		{&spec.QueueDeclare{Queue: "amq.q"}, 403, "ACCESS_REFUSED - queue name 'amq.q' contains reserved prefix 'amq.*'"},
+		{&spec.QueuePurge{Queue: "none"}, 404, "NOT_FOUND - no queue 'none' in vhost '/'"},
+		{&spec.BasicConsume{Queue: "none"}, 404, "NOT_FOUND - no queue 'none' in vhost '/'"},
+		{&spec.BasicConsume{Queue: "q", Arguments: message.Table{header("x-priority", message.String("1"))}}, 406, `PRECONDITION_FAILED - invalid arg 'x-priority' for queue 'q' in vhost '/': "expected integer, got longstr"`},
+		{&spec.QueueDeclare{Queue: "n", Arguments: ttl(message.String("1"))}, 406, `PRECONDITION_FAILED - invalid arg 'x-message-ttl' for queue 'n' in vhost '/': "expected integer, got longstr"`},
+		{&spec.QueueDeclare{Queue: "n", Arguments: ttl(number32(-1))}, 406, "PRECONDITION_FAILED - invalid arg 'x-message-ttl' for queue 'n' in vhost '/': {value_negative,-1}"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-expires", number32(0))}}, 406, "PRECONDITION_FAILED - invalid arg 'x-expires' for queue 'n' in vhost '/': {value_zero,0}"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-dead-letter-routing-key", message.String("k"))}}, 406, "PRECONDITION_FAILED - invalid arg 'x-dead-letter-routing-key' for queue 'n' in vhost '/': routing_key_but_no_dlx_defined"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-dead-letter-exchange", number32(1))}}, 406, "PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'n' in vhost '/'"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-overflow", message.String("bad"))}}, 406, "PRECONDITION_FAILED - invalid arg 'x-overflow' for queue 'n' in vhost '/': invalid_overflow"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-max-priority", number32(256))}}, 406, "PRECONDITION_FAILED - invalid arg 'x-max-priority' for queue 'n' in vhost '/': {max_value_exceeded,256}"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-queue-type", message.String("foo"))}}, 406, `PRECONDITION_FAILED - invalid arg 'x-queue-type' for queue 'n' in vhost '/': "unsupported queue type 'foo'"`},
+		{&spec.QueueDeclare{Queue: "n", Durable: true, Exclusive: true, Arguments: quorum()}, 406, "PRECONDITION_FAILED - invalid property 'exclusive-owner' for queue 'n' in vhost '/'"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: quorum()}, 406, "PRECONDITION_FAILED - invalid property 'non-durable' for queue 'n' in vhost '/'"},
+		{&spec.QueueDeclare{Queue: "n", Durable: true, AutoDelete: true, Arguments: quorum()}, 406, "PRECONDITION_FAILED - invalid property 'auto-delete' for queue 'n' in vhost '/'"},
+		{&spec.QueueDeclare{Durable: true, Arguments: quorum()}, 406, "PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_quorum_queue"},
+		{&spec.QueueDeclare{Queue: "n", Durable: true, Arguments: quorum(header("x-max-priority", number32(5)))}, 406, "PRECONDITION_FAILED - invalid arg 'x-max-priority' for queue 'n' in vhost '/' of queue type rabbit_quorum_queue"},
+		{&spec.QueueDeclare{Queue: "n", Arguments: message.Table{header("x-delivery-limit", number32(5))}}, 406, "PRECONDITION_FAILED - invalid arg 'x-delivery-limit' for queue 'n' in vhost '/' of queue type rabbit_classic_queue"},
+
+		{&spec.ExchangeDeclare{Exchange: "none", Passive: true}, 404, "NOT_FOUND - no exchange 'none' in vhost '/'"},
+		{&spec.ExchangeDeclare{Exchange: "amq.x", Type: "direct"}, 403, "ACCESS_REFUSED - exchange name 'amq.x' contains reserved prefix 'amq.*'"},
+		{&spec.ExchangeDeclare{Exchange: "", Type: "direct"}, 403, "ACCESS_REFUSED - operation not permitted on the default exchange"},
+		{&spec.ExchangeDeclare{Exchange: "y", Type: "nosuch"}, 406, "PRECONDITION_FAILED - unknown exchange type 'nosuch'"},
+		{&spec.ExchangeDeclare{Exchange: "x", Type: "fanout"}, 406, "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'x' in vhost '/': received 'fanout' but current is 'direct'"},
+		{&spec.ExchangeDeclare{Exchange: "x", Type: "direct", Internal: true}, 406, "PRECONDITION_FAILED - inequivalent arg 'internal' for exchange 'x' in vhost '/': received 'true' but current is 'false'"},
+		{&spec.ExchangeDeclare{Exchange: "y", Type: "direct", Arguments: message.Table{header("alternate-exchange", number32(1))}}, 406, "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'y' in vhost '/'"},
+		{&spec.ExchangeDeclare{Exchange: "y", Type: "x-delayed-message"}, 406, "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing exchange type"},
+		{&spec.ExchangeDelete{Exchange: "amq.direct"}, 403, "ACCESS_REFUSED - deletion of system exchange 'amq.direct' in vhost '/' not allowed"},
+		{&spec.ExchangeDelete{}, 403, "ACCESS_REFUSED - operation not permitted on the default exchange"},
+		{&spec.QueueBind{Queue: "q", Exchange: ""}, 403, "ACCESS_REFUSED - operation not permitted on the default exchange"},
+		{&spec.QueueBind{Queue: "q", Exchange: "none"}, 404, "NOT_FOUND - no exchange 'none' in vhost '/'"},
+		{&spec.QueueBind{Queue: "none", Exchange: "x"}, 404, "NOT_FOUND - no queue 'none' in vhost '/'"},
+		{&spec.ExchangeBind{Destination: "none", Source: "x"}, 404, "NOT_FOUND - no exchange 'none' in vhost '/'"},
+		{&spec.QueueBind{Queue: "q", Exchange: "amq.headers", Arguments: message.Table{header("x-match", message.String("foo"))}}, 406, `PRECONDITION_FAILED - Invalid x-match field value <<"foo">>; expected all, any, all-with-x, or any-with-x`},
+
+		{&spec.BasicAck{DeliveryTag: 99}, 406, "PRECONDITION_FAILED - unknown delivery tag 99"},
+		{&spec.BasicNack{DeliveryTag: 99, Multiple: true}, 406, "PRECONDITION_FAILED - unknown delivery tag 99"},
+		{&spec.BasicReject{DeliveryTag: 0}, 406, "PRECONDITION_FAILED - unknown delivery tag 0"},
+		{&spec.TxCommit{}, 406, "PRECONDITION_FAILED - channel is not transactional"},
+		{&spec.TxRollback{}, 406, "PRECONDITION_FAILED - channel is not transactional"},
+	})
+	for _, x := range []failure{
+		{&spec.BasicQos{PrefetchSize: 10}, 540, "NOT_IMPLEMENTED - prefetch_size!=0 (10)"},
+		{&spec.BasicRecover{}, 540, "NOT_IMPLEMENTED - requeue=false"},
+	} {
+		c := f.channel()
+		c.send(1, x.m)
+		c.told(x.code, x.text, x.m.ID())
+	}
+}
+
+// What is no error.
+func TestAllowed(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	ttl := func(v message.Value) message.Table { return message.Table{header("x-message-ttl", v)} }
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Arguments: ttl(number32(1000))})
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Arguments: ttl(message.Int(message.KindInt64, 1000))})
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Arguments: append(ttl(number32(1000)), header("x-unknown", number32(1)))})
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Arguments: append(ttl(number32(1000)), header("x-queue-type", message.String("classic")))})
+	c.send(1, &spec.QueueUnbind{Queue: "q", Exchange: "none", RoutingKey: "k"})
+	recv[*spec.QueueUnbindOk](c, 1)
+	c.send(1, &spec.QueueUnbind{Queue: "none", Exchange: "amq.direct", RoutingKey: "k"})
+	recv[*spec.QueueUnbindOk](c, 1)
+	c.send(1, &spec.ExchangeDelete{Exchange: "none"})
+	recv[*spec.ExchangeDeleteOk](c, 1)
+	c.send(1, &spec.BasicCancel{ConsumerTag: "none"})
+	recv[*spec.BasicCancelOk](c, 1)
+	c.send(1, &spec.BasicAck{DeliveryTag: 0, Multiple: true})
+	c.send(1, &spec.ExchangeDeclare{Exchange: "amq.topic", Type: "topic", Durable: true})
+	recv[*spec.ExchangeDeclareOk](c, 1)
+	c.send(1, &spec.QueueDeclare{Queue: "n", NoWait: true})
+	c.send(1, &spec.BasicQos{PrefetchCount: 5, Global: true})
+	recv[*spec.BasicQosOk](c, 1)
+	c.send(1, &spec.AccessRequest{Realm: "/data"})
+	recv[*spec.AccessRequestOk](c, 1)
+	c.declare(1, &spec.QueueDeclare{Queue: "n", Passive: true})
+}
+
+func TestPublishErrors(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.publish(1, &spec.BasicPublish{Exchange: "none"}, &spec.Properties{}, []byte("b"))
+	c.channelClosed(1, 404, "NOT_FOUND - no exchange 'none' in vhost '/'", spec.BasicPublishID)
+	c.openChannel(2)
+	c.send(2, &spec.ExchangeDeclare{Exchange: "int", Type: "fanout", Internal: true})
+	recv[*spec.ExchangeDeclareOk](c, 2)
+	c.publish(2, &spec.BasicPublish{Exchange: "int"}, &spec.Properties{}, nil)
+	c.channelClosed(2, 403, "ACCESS_REFUSED - cannot publish to internal exchange 'int' in vhost '/'", spec.BasicPublishID)
+	c.openChannel(3)
+	c.publish(3, &spec.BasicPublish{}, &spec.Properties{UserID: "bob"}, nil)
+	c.channelClosed(3, 406, "PRECONDITION_FAILED - user_id property set to 'bob' but authenticated user was 'guest'", spec.BasicPublishID)
+	c.openChannel(4)
+	c.publish(4, &spec.BasicPublish{Immediate: true}, &spec.Properties{}, nil)
+	c.told(540, "NOT_IMPLEMENTED - immediate=true", spec.BasicPublishID)
+}
+
+// A return comes before the confirm of its message, and everything is confirmed in order.
+func TestConfirms(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.publish(1, &spec.BasicPublish{Exchange: "amq.direct", RoutingKey: "none", Mandatory: true}, &spec.Properties{MessageID: "m", Expiration: "5000"}, []byte("back"))
+	ret := recv[*spec.BasicReturn](c, 1)
+	p, body := c.content(1)
+	if ret.ReplyCode != 312 || ret.ReplyText != "NO_ROUTE" || ret.Exchange != "amq.direct" || ret.RoutingKey != "none" || p.MessageID != "m" || p.Expiration != "5000" || string(body) != "back" {
+		t.Fatalf("%+v, %+v, %q", ret, p, body)
+	}
+	if ack := recv[*spec.BasicAck](c, 1); ack.DeliveryTag != 1 || ack.Multiple {
+		t.Fatalf("%+v", ack)
+	}
+	c.publish(1, &spec.BasicPublish{Exchange: "amq.direct", RoutingKey: "none"}, &spec.Properties{}, nil)
+	if ack := recv[*spec.BasicAck](c, 1); ack.DeliveryTag != 2 {
+		t.Fatalf("%+v", ack)
+	}
+	const n = 500
+	var all []byte
+	for i := range n {
+		all = append(all, publication(1, &spec.BasicPublish{RoutingKey: "q", Mandatory: true}, &spec.Properties{}, fmt.Append(nil, i), 1<<10)...)
+	}
+	c.write(all)
+	methods := 0
+	for last := uint64(2); last < n+2; methods++ {
+		ack := recv[*spec.BasicAck](c, 1)
+		if ack.DeliveryTag <= last || !ack.Multiple && ack.DeliveryTag != last+1 {
+			t.Fatalf("%+v after %d", ack, last)
+		}
+		last = ack.DeliveryTag
+	}
+	if methods == n {
+		t.Error("no two of 500 confirms were sent as one")
+	}
+	if ok := c.declare(1, &spec.QueueDeclare{Queue: "q"}); ok.MessageCount != n {
+		t.Fatalf("%+v", ok)
+	}
+}
+
+func TestConsumeWithoutAcks(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	bodies := make([]string, 1500)
+	for i := range bodies {
+		bodies[i] = fmt.Sprint("message ", i)
+	}
+	c.put(1, "q", bodies...)
+	c.openChannel(2)
+	c.consume(2, &spec.BasicConsume{Queue: "q", NoAck: true})
+	for i, b := range bodies {
+		if d := c.delivery(2, b); d.DeliveryTag != uint64(i+1) {
+			t.Fatalf("%+v", d)
+		}
+	}
+	c.send(2, &spec.BasicAck{DeliveryTag: 1})
+	c.channelClosed(2, 406, "PRECONDITION_FAILED - unknown delivery tag 1", spec.BasicAckID)
+	f.counted("q", 0, 0)
+}
+
+func TestConsumerRules(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.consume(1, &spec.BasicConsume{Queue: "q", ConsumerTag: "k", Exclusive: true})
+	c.openChannel(2)
+	c.send(2, &spec.BasicConsume{Queue: "q"})
+	c.channelClosed(2, 403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use", spec.BasicConsumeID)
+	c.openChannel(3)
+	c.send(3, &spec.QueueDelete{Queue: "q", IfUnused: true})
+	c.channelClosed(3, 406, "PRECONDITION_FAILED - queue 'q' in vhost '/' in use", spec.QueueDeleteID)
+	c.send(1, &spec.BasicConsume{Queue: "q", ConsumerTag: "k"})
+	c.told(530, "NOT_ALLOWED - attempt to reuse consumer tag 'k'", spec.BasicConsumeID)
+}
+
+func TestCancelNotify(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.consume(1, &spec.BasicConsume{Queue: "q", ConsumerTag: "k"})
+	other := f.channel()
+	other.send(1, &spec.QueueDelete{Queue: "q"})
+	recv[*spec.QueueDeleteOk](other, 1)
+	if m := recv[*spec.BasicCancel](c, 1); m.ConsumerTag != "k" || !m.NoWait {
+		t.Fatalf("%+v", m)
+	}
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.consume(1, &spec.BasicConsume{Queue: "q", ConsumerTag: "k"}) // the tag is free again
+}
