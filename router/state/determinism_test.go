@@ -37,6 +37,7 @@ func replicasAgree(t *testing.T, seed uint64) {
 		if !maps.Equal(steady.digests, other.digests) {
 			t.Fatalf("digests %x of a replica that took single entries, %x of one that took batches", steady.digests, other.digests)
 		}
+		steady.checkRouting()
 		if steady.hash() != other.hash() || !bytes.Equal(steady.kvBytes(), other.kvBytes()) {
 			t.Fatalf("after entry %d the states differ:\n%s\n%s", len(log.all), steady.dump(), other.dump())
 		}

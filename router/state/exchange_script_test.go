@@ -52,9 +52,7 @@ func (s *script) exchangeCommand() (core.Command, func(core.Result) string) {
 		return (&Unbind{b}).Command(), nil
 	case "publish":
 		x := word(0)
-		if x.Name == "-" {
-			x.Name = ""
-		}
+		x.Name = strings.TrimPrefix(x.Name, "-")
 		return PublishCommand(x, strings.Split(key, ","), s.message()), func(r core.Result) string {
 			if r.Start != 0 {
 				return fmt.Sprintf(" to %d, rejected", r.Offset)

@@ -84,6 +84,12 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeAcquireLease, (*AcquireLease).Command)
 		again(t, b, decodeReleaseLease, (*ReleaseLease).Command)
 		again(t, b, decodeSweepLeases, (*SweepLeases).Command)
+		again(t, b, decodeDeclareExchange, (*DeclareExchange).Command)
+		again(t, b, decodeDeleteExchange, (*DeleteExchange).Command)
+		again(t, b, decodeBind, (*Bind).Command)
+		again(t, b, decodeUnbind, (*Unbind).Command)
+		again(t, b, decodeCreateNamespace, (*CreateNamespace).Command)
+		again(t, b, decodeDeleteNamespace, (*DeleteNamespace).Command)
 	})
 }
 
@@ -119,6 +125,7 @@ func FuzzValues(f *testing.F) {
 	f.Add(encodeDeaths([]Death{{core.TopicName("q"), 3, DeathLimit, 5}}))
 	f.Fuzz(func(t *testing.T, v []byte) {
 		fuzzQueueValues(t, v)
+		fuzzRoutingValues(t, v)
 		if p, err := decodeProducer(v); err == nil {
 			if _, err := decodeProducer(p.encode()); err != nil {
 				t.Errorf("producer: %v", err)
@@ -190,7 +197,7 @@ func everyCommand(t testing.TB) []core.Command {
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
-	}, everyQueueCommand(t)...)
+	}, append(everyQueueCommand(t), everyExchangeCommand(t)...)...)
 }
 
 // everyQueueCommand has one of each kind that is about named queues and acknowledgements.

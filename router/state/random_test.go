@@ -26,6 +26,9 @@ func randomCommand(t interface {
 	if rnd.IntN(3) == 0 {
 		return randomQueueCommand(t, rnd, s)
 	}
+	if rnd.IntN(3) == 0 {
+		return randomExchangeCommand(rnd)
+	}
 	if rnd.IntN(6) == 0 {
 		return randomLeaseCommand(rnd, s)
 	}
@@ -82,7 +85,7 @@ func randomCommand(t interface {
 		}
 		return c.Command()
 	case n < 88:
-		c := Sweep{Work: 1 + rnd.IntN(4)}
+		c := Sweep{Work: 1 + rnd.IntN(4)*rnd.IntN(40)}
 		return c.Command()
 	case n < 94:
 		c := TrimQueues{Trims: []Trim{{queue, core.Offset(rnd.IntN(40))}, {queue + 1, core.Offset(rnd.IntN(40))}}}

@@ -230,6 +230,21 @@ type routed struct {
 	rejected bool // by at least one of them
 }
 
+// routeTo routes a message from an exchange and puts it where it belongs. found is false
+// where there is no such exchange. Messages come this way that are in the log already.
+func (s *State) routeTo(tx txn, c *cursor, namespace, exchange string, p *passage) (r routed, found bool, err error) {
+	v := s.routing.vhosts[namespace]
+	if v == nil {
+		return r, false, nil
+	}
+	d, found, err := s.match(tx, c, v, []byte(exchange), p)
+	if err == nil && found {
+		r, err = s.deliver(tx, c, p, d)
+	}
+	s.routing.match.drop(d)
+	return r, found, err
+}
+
 // deliver puts a message into the queues and topics that were found for it.
 func (s *State) deliver(tx txn, c *cursor, p *passage, d destinations) (r routed, err error) {
 	m := &s.routing.match
