@@ -65,3 +65,42 @@ func hasTest(t *testing.T, dir, name string) bool {
 	}
 	return false
 }
+
+// checkNamed is a check in a table of docs: where it is, and its name.
+var checkNamed = regexp.MustCompile("(probe|survivor) `([^`]+)`")
+
+// TestDocsNameChecks looks for each check by which docs/amqp-known-bugs.md claims something.
+func TestDocsNameChecks(t *testing.T) {
+	doc, err := os.ReadFile("docs/amqp-known-bugs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := map[string]string{"probe": sources(t, "compat-tests/amqp/probe"), "survivor": sources(t, "compat-tests/amqp/crash")}
+	named := checkNamed.FindAllStringSubmatch(string(doc), -1)
+	for _, m := range named {
+		if !strings.Contains(checks[m[1]], `"`+m[2]+`"`) {
+			t.Errorf("there is no %s %q", m[1], m[2])
+		}
+	}
+	if len(named) < 11 {
+		t.Errorf("%d checks, want 11 or more", len(named))
+	}
+}
+
+// sources is the text of a folder's Go files.
+func sources(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}

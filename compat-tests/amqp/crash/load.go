@@ -47,7 +47,7 @@ func (l *load) dial() (*amqp.Connection, *amqp.Channel, error) {
 	return c, ch, nil
 }
 
-func (l *load) declare(context.Context) error {
+func (l *load) declare() error {
 	c, ch, err := l.dial()
 	if err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Command crash kills the broker under AMQP load, again and again, and looks for what was lost.
+// Command crash kills the broker under AMQP load, again and again, and looks for what was lost. Before
+// that it kills one that holds a little of everything, and looks whether it is all as it was.
 // Producers publish persistent messages with confirms, consumers acknowledge what they get, and all
 // of them connect anew after each kill and go on. What must hold:
 //
@@ -20,6 +21,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"polylog/compat/harness"
 )
@@ -69,7 +72,17 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	defer func() { broker.Kill() }()
 	addr := broker.AMQP
 	l := newLoad(addr)
-	if err := l.declare(ctx); err != nil {
+	if err := l.each(ctx, func(s survivor) func(context.Context, *amqp.Channel) error { return s.before }); err != nil {
+		return false, fmt.Errorf("before the first kill: %w", err)
+	}
+	broker.Kill()
+	if broker, err = start(addr); err != nil {
+		return false, fmt.Errorf("the first restart: %w", err)
+	}
+	if err := l.each(ctx, func(s survivor) func(context.Context, *amqp.Channel) error { return s.after }); err != nil {
+		l.ledger.fail("%v", err)
+	}
+	if err := l.declare(); err != nil {
 		return false, err
 	}
 	l.start(ctx, o.seed)

@@ -10,7 +10,7 @@ import (
 
 // compare prints what differs and returns how many probes failed: those that differ and are not
 // meant to, those that are meant to and do not, and those that RabbitMQ was never asked.
-func compare(probes []probe.Probe, theirs, ours []probe.Outcome, verbose bool) (failed int) {
+func compare(probes []probe.Probe, theirs, ours []probe.Outcome, intended map[string]intention, verbose bool) (failed int) {
 	same, meant := 0, 0
 	for i, p := range probes {
 		got := ours[i]
@@ -23,9 +23,12 @@ func compare(probes []probe.Probe, theirs, ours []probe.Outcome, verbose bool) (
 		case listed && want.Text == got.Text:
 			failed++
 			fmt.Printf("FAIL %s: listed as a difference, and there is none\n", p.Name)
-		case listed && got.Text == strings.TrimSpace(why.ours):
+		case listed && got.Text == why.ours:
 			meant++
-			fmt.Printf("meant %s: %s\n%s", p.Name, why.reason, diff(want.Text, got.Text))
+			fmt.Printf("meant %s: %s\n%s", p.Name, reasons[why.reason], diff(want.Text, got.Text))
+		case listed:
+			failed++
+			fmt.Printf("FAIL %s: not the difference that was meant (%s)\n%s", p.Name, why.reason, diff(why.ours, got.Text))
 		case want.Text != got.Text:
 			failed++
 			fmt.Printf("FAIL %s\n%s", p.Name, diff(want.Text, got.Text))
@@ -47,7 +50,7 @@ func compare(probes []probe.Probe, theirs, ours []probe.Outcome, verbose bool) (
 	return failed
 }
 
-// diff shows the lines that only one side has: - RabbitMQ's, + Polylog's.
+// diff shows the lines that only one side has: - what was to come, + what Polylog says.
 func diff(theirs, ours string) string {
 	a, b := strings.Split(theirs, "\n"), strings.Split(ours, "\n")
 	// The longest common subsequence, from the back.

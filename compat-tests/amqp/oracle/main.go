@@ -1,6 +1,6 @@
 // Command oracle asks two brokers the same questions (see package probe) and prints every
 // difference between their answers: RabbitMQ, as Debian packages it, and Polylog's binary. What
-// differs on purpose is in intended.go, each with what Polylog answers and why; anything else is a
+// differs on purpose is in testdata/intended.txt, each with what Polylog answers and why; anything else is a
 // failure. RabbitMQ's answers are kept in testdata, so that Polylog can be compared where there is no
 // RabbitMQ.
 package main
@@ -21,14 +21,15 @@ import (
 )
 
 type options struct {
-	bin, record, only, addr string
-	live, write, verbose    bool
+	bin, record, intended, only, addr string
+	live, write, verbose              bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "../../../bin/polylog", "Polylog's binary")
 	flag.StringVar(&o.record, "record", "testdata/rabbitmq-3.10.8.txt", "RabbitMQ's answers")
+	flag.StringVar(&o.intended, "intended", "testdata/intended.txt", "what differs on purpose")
 	flag.StringVar(&o.only, "only", "", "probes whose names contain this; empty is all")
 	flag.StringVar(&o.addr, "addr", "", "host:port of a running broker to ask instead of Polylog's binary")
 	flag.BoolVar(&o.live, "live", false, "ask RabbitMQ too, instead of reading its answers")
@@ -60,6 +61,10 @@ func run(ctx context.Context, o options) (failed int, err error) {
 			fmt.Println("data and outputs of the brokers:", work)
 		}
 	}()
+	intended, err := readIntended(o.intended)
+	if err != nil {
+		return 0, err
+	}
 	theirs, err := rabbit(ctx, o, work, probes)
 	if err != nil {
 		return 0, fmt.Errorf("rabbitmq: %w", err)
@@ -71,7 +76,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("polylog: %w", err)
 	}
-	return compare(probes, theirs, ours, o.verbose), nil
+	return compare(probes, theirs, ours, intended, o.verbose), nil
 }
 
 func chosen(only string) []probe.Probe {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// survivor is one thing that must be as it was after the broker was killed. before makes it, on an
+// empty broker; after looks at it on the next one. Both get a channel in confirm mode.
+type survivor struct {
+	name          string
+	before, after func(ctx context.Context, ch *amqp.Channel) error
+}
+
+var survivors = []survivor{
+	{
+		"exchanges, queues and bindings",
+		func(ctx context.Context, ch *amqp.Channel) error {
+			return errors.Join(
+				ch.ExchangeDeclare("s.topic", "topic", true, false, false, false, nil), ch.ExchangeDeclare("s.headers", "headers", true, false, true, false, nil),
+				declare(ch, "s.bound", nil), ch.ExchangeBind("s.headers", "a.*", "s.topic", false, nil),
+				ch.QueueBind("s.bound", "", "s.headers", false, amqp.Table{"x-match": "all", "h": int32(1)}),
+			)
+		},
+		func(ctx context.Context, ch *amqp.Channel) error {
+			if err := publish(ctx, ch, "s.topic", "a.b", "routed", amqp.Publishing{Headers: amqp.Table{"h": int64(1)}}); err != nil {
+				return err
+			}
+			_, err := expect(ch, "s.bound", "routed", false)
+			return err
+		},
+	},
+	{
+		// A message that nobody had been given is not flagged as one that was, nor the other way round.
+		"redelivered flags of a classic queue",
+		func(ctx context.Context, ch *amqp.Channel) error {
+			if err := errors.Join(declare(ch, "s.classic", nil), publish(ctx, ch, "", "s.classic", "held", amqp.Publishing{})); err != nil {
+				return err
+			}
+			_, err := expect(ch, "s.classic", "held", false)
+			return err
+		},
+		func(_ context.Context, ch *amqp.Channel) error {
+			d, err := expect(ch, "s.classic", "held", true)
+			if err != nil {
+				return err
+			}
+			return d.Ack(false)
+		},
+	},
+	{
+		// cloudamqp/lavinmq 1911: a rejected message's flag and count were lost in a restart.
+		"redelivered flag and count of a quorum queue",
+		func(ctx context.Context, ch *amqp.Channel) error {
+			if err := errors.Join(declare(ch, "s.quorum", amqp.Table{"x-queue-type": "quorum"}), publish(ctx, ch, "", "s.quorum", "rejected", amqp.Publishing{})); err != nil {
+				return err
+			}
+			for i := range 2 {
+				d, err := expect(ch, "s.quorum", "rejected", i > 0)
+				if err != nil {
+					return err
+				}
+				if err := d.Reject(true); err != nil {
+					return err
+				}
+			}
+			d, err := expect(ch, "s.quorum", "rejected", true)
+			if err != nil {
+				return err
+			}
+			return d.Reject(true)
+		},
+		func(_ context.Context, ch *amqp.Channel) error {
+			d, err := expect(ch, "s.quorum", "rejected", true)
+			if err != nil {
+				return err
+			}
+			// The last of the three rejections may have been on its way.
+			if n, ok := d.Headers["x-delivery-count"].(int64); !ok || n < 2 || n > 3 {
+				return fmt.Errorf("x-delivery-count is %v, want 2 or 3", d.Headers["x-delivery-count"])
+			}
+			return d.Ack(false)
+		},
+	},
+	{
+		"a message that is delayed",
+		func(ctx context.Context, ch *amqp.Channel) error {
+			return errors.Join(
+				ch.ExchangeDeclare("s.delay", "x-delayed-message", true, false, false, false, amqp.Table{"x-delayed-type": "fanout"}),
+				declare(ch, "s.delayed", nil), ch.QueueBind("s.delayed", "", "s.delay", false, nil),
+				publish(ctx, ch, "s.delay", "", "late", amqp.Publishing{Headers: amqp.Table{"x-delay": int32(2000)}}),
+			)
+		},
+		func(_ context.Context, ch *amqp.Channel) error {
+			_, err := expect(ch, "s.delayed", "late", false)
+			return err
+		},
+	},
+	{
+		"times to live and dead letters",
+		func(ctx context.Context, ch *amqp.Channel) error {
+			return errors.Join(
+				declare(ch, "s.dead", nil), declare(ch, "s.ttl", amqp.Table{"x-message-ttl": int32(2000), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "s.dead"}),
+				publish(ctx, ch, "", "s.ttl", "expires", amqp.Publishing{}),
+			)
+		},
+		func(_ context.Context, ch *amqp.Channel) error {
+			d, err := expect(ch, "s.dead", "expires", false)
+			if err == nil && d.Headers["x-first-death-reason"] != "expired" {
+				err = fmt.Errorf("headers %v", d.Headers)
+			}
+			return err
+		},
+	},
+	{
+		"priorities",
+		func(ctx context.Context, ch *amqp.Channel) error {
+			return errors.Join(
+				declare(ch, "s.priority", amqp.Table{"x-max-priority": int32(5)}),
+				publish(ctx, ch, "", "s.priority", "low", amqp.Publishing{Priority: 1}), publish(ctx, ch, "", "s.priority", "high", amqp.Publishing{Priority: 4}),
+			)
+		},
+		func(_ context.Context, ch *amqp.Channel) error {
+			_, err1 := expect(ch, "s.priority", "high", false)
+			_, err2 := expect(ch, "s.priority", "low", false)
+			return errors.Join(err1, err2)
+		},
+	},
+}
+
+func declare(ch *amqp.Channel, queue string, args amqp.Table) error {
+	_, err := ch.QueueDeclare(queue, true, false, false, false, args)
+	return err
+}
+
+// publish sends a persistent message and waits for its confirm.
+func publish(ctx context.Context, ch *amqp.Channel, exchange, key, body string, p amqp.Publishing) error {
+	p.Body, p.DeliveryMode = []byte(body), amqp.Persistent
+	d, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, false, false, p)
+	if err != nil {
+		return err
+	}
+	if ok, err := d.WaitContext(ctx); err != nil || !ok {
+		return errors.Join(err, fmt.Errorf("%s was not confirmed", body))
+	}
+	return nil
+}
+
+// expect gets one message, waiting for it, and checks it.
+func expect(ch *amqp.Channel, queue, body string, redelivered bool) (amqp.Delivery, error) {
+	for end := time.Now().Add(20 * time.Second); ; {
+		d, ok, err := ch.Get(queue, false)
+		switch {
+		case err != nil:
+			return d, fmt.Errorf("get from %s: %w", queue, err)
+		case ok && string(d.Body) == body && d.Redelivered == redelivered:
+			return d, nil
+		case ok:
+			return d, fmt.Errorf("%s: %q, redelivered %v; want %q, %v", queue, d.Body, d.Redelivered, body, redelivered)
+		case time.Now().After(end):
+			return d, fmt.Errorf("%s: no message, want %q", queue, body)
+		}
+		pause(context.Background(), 10*time.Millisecond)
+	}
+}
+
+// each runs one half of every survivor, each on a channel of its own.
+func (l *load) each(ctx context.Context, half func(survivor) func(context.Context, *amqp.Channel) error) error {
+	c, _, err := l.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, s := range survivors {
+		ch, err := c.Channel()
+		if err == nil {
+			err = ch.Confirm(false)
+		}
+		if err == nil {
+			err = half(s)(ctx, ch)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
