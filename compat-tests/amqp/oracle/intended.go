@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"polylog/compat/amqp/probe"
@@ -54,4 +56,28 @@ func readIntended(file string) (map[string]intention, error) {
 		m[o.Name] = intention{ours: ours, reason: reason}
 	}
 	return m, nil
+}
+
+// intend adds what differs to the file, in the place of what was there for those probes, and leaves the
+// file in the probes' order.
+func intend(file, reason string, theirs, ours []probe.Outcome, old map[string]intention) error {
+	if reasons[reason] == "" {
+		return fmt.Errorf("there is no reason %q", reason)
+	}
+	for _, got := range ours {
+		if want, ok := probe.Named(theirs, got.Name); ok && want.Text != got.Text {
+			old[got.Name] = intention{ours: got.Text, reason: reason}
+		}
+	}
+	var all []probe.Outcome
+	for _, p := range probe.All() {
+		if i, ok := old[p.Name]; ok {
+			all = append(all, probe.Outcome{Name: p.Name, Text: "because " + i.reason + "\n" + i.ours})
+			delete(old, p.Name)
+		}
+	}
+	if len(old) > 0 {
+		return fmt.Errorf("%s: no such probes: %v", file, slices.Collect(maps.Keys(old)))
+	}
+	return os.WriteFile(file, []byte(probe.Record(all)), 0o644)
 }

@@ -21,8 +21,8 @@ import (
 )
 
 type options struct {
-	bin, record, intended, only, addr string
-	live, write, verbose              bool
+	bin, record, intended, only, addr, because string
+	live, write, verbose                       bool
 }
 
 func main() {
@@ -34,6 +34,7 @@ func main() {
 	flag.StringVar(&o.addr, "addr", "", "host:port of a running broker to ask instead of Polylog's binary")
 	flag.BoolVar(&o.live, "live", false, "ask RabbitMQ too, instead of reading its answers")
 	flag.BoolVar(&o.write, "write", false, "with -live: ask nobody else, and write the answers down")
+	flag.StringVar(&o.because, "because", "", "add the differences of the probes chosen with -only to those on purpose, for this reason")
 	flag.BoolVar(&o.verbose, "v", false, "print Polylog's answers")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -75,6 +76,9 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	ours, err := polylog(ctx, o, work, probes)
 	if err != nil {
 		return 0, fmt.Errorf("polylog: %w", err)
+	}
+	if o.because != "" {
+		return 0, intend(o.intended, o.because, theirs, ours, intended)
 	}
 	return compare(probes, theirs, ours, intended, o.verbose), nil
 }

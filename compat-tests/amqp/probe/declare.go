@@ -214,6 +214,7 @@ var redeclares = []Probe{
 		q := e.name("x")
 		_, err = declare(ch, q, "x", nil)
 		e.must(err)
+		e.must(ch.QueueBind(q, "k", "amq.direct", false, nil))
 		e.try("declare", func(ch *amqp.Channel) error { _, err := declare(ch, q, "x", nil); return err })
 		e.try("declare durable", func(ch *amqp.Channel) error { _, err := declare(ch, q, "dx", nil); return err })
 		e.try("passive", func(ch *amqp.Channel) error {
