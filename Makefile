@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-amqp compat compat-kafka compat-failover compat-amqp oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-amqp compat compat-kafka compat-failover compat-amqp oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,7 +85,10 @@ crash-short: build # five kills, for make test
 	KILLS=5 compat-tests/crash/run.sh
 
 sim: ## simulate SEEDS=1000 clusters of three under faults, from seed SEED=1 on
-	go test -count=1 -timeout 0 -run TestSeeds ./cluster/simtest -seeds $(or $(SEEDS),1000) -seed $(or $(SEED),1)
+	go test -count=1 -timeout 0 -run 'TestSeeds|TestOldLeader|TestPowerCut|TestLeaderWith' ./cluster/simtest -seeds $(or $(SEEDS),1000) -seed $(or $(SEED),1)
+
+sim-guards: ## take guards 1, 2 and 7 out of package cluster, one at a time: the simulation must fail
+	go test -count=1 -timeout 30m -tags guards -run TestWithoutGuards -v ./cluster/simtest
 
 cluster: build ## three processes: join, upgrade, kill, remove, replace, wipe, under load
 	compat-tests/cluster/run.sh

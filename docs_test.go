@@ -14,9 +14,17 @@ import (
 // testNamed is a test in a table of docs: the folder of its package, then its name.
 var testNamed = regexp.MustCompile("`([a-z/]+)` `(Test[A-Za-z0-9]+)`")
 
-// TestDocsNameTests looks for each test by which docs/kafka-known-bugs.md claims something.
+// TestDocsNameTests looks for each test by which the tables of these documents claim something.
 func TestDocsNameTests(t *testing.T) {
-	doc, err := os.ReadFile("docs/kafka-known-bugs.md")
+	for path, rows := range map[string]int{"docs/kafka-known-bugs.md": 13, "docs/raft-scenarios.md": 10} {
+		t.Run(path, func(t *testing.T) { checkTable(t, path, rows) })
+	}
+}
+
+// checkTable looks for the tests in each row of a document's tables, which has at least so many.
+func checkTable(t *testing.T, path string, atLeast int) {
+	t.Helper()
+	doc, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +48,8 @@ func TestDocsNameTests(t *testing.T) {
 			}
 		}
 	}
-	if rows < 13 {
-		t.Errorf("%d rows, want 13 or more", rows)
+	if rows < atLeast {
+		t.Errorf("%d rows, want %d or more", rows, atLeast)
 	}
 }
 

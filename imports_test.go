@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"cluster/peer/peertest":   {},
 	"cluster":                 {"core", "core/vfs", "core/wire", "core/commitlog", "cluster/peer"},
 	"router/admin":            {"core", "router", "router/state"},
-	"cluster/simtest":         {"core", "core/vfs", "core/commitlog", "cluster", "index", "router/state"},
+	"cluster/simtest":         {"core", "core/vfs", "core/commitlog", "cluster", "cluster/peer", "index", "router/state"},
 	"router":                  {"core", "core/ackset", "core/message", "core/wire", "index", "router/dispatch", "router/state"},
 	"router/dispatch":         {"core", "core/ackset"},
 	"router/routertest":       {"core", "core/vfs", "core/wire", "index", "router", "router/state"},

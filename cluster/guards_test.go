@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -324,6 +325,63 @@ func TestGuard4Stall(t *testing.T) {
 	stuck.Off()
 	close(unblock)
 	wantKind(t, <-answer, core.Uncertain)
+}
+
+// Scenario 4 of the ten (docs/raft-scenarios.md), hashicorp/raft#503 and #612: the leader's disk
+// hangs, then a follower's. Each ends its own process alone; another node leads after the first,
+// the same one goes on after the second, and both catch up when they are back.
+func TestHungDisk(t *testing.T) {
+	var disks []*hangingDisk
+	nw := networkOf(t, 3, func(h *harness) {
+		d := &hangingDisk{}
+		disks = append(disks, d)
+		h.fs = errorfs.Wrap(h.fs, errorfs.InjectorFunc(d.pass))
+		h.options.StallLimit = time.Second
+	})
+	nw.form()
+	nw.propose("before")
+	ends := func(nd *netNode) { // its disk hangs, and it ends
+		t.Helper()
+		release := disks[slices.Index(nw.nodes, nd)].hang()
+		nw.leader().n.ProposeAsync(command("stuck"), func(core.Result, error) {})
+		<-nd.h.fatal
+		release()
+		must(t, nd.n.Close())
+		nd.n = nil
+	}
+	first := nw.leader()
+	ends(first)
+	if !nw.propose("after") || nw.leader() == first {
+		t.Error("nobody has taken over")
+	}
+	first.start(t)
+	nw.converge()
+	second := nw.leader()
+	term := second.n.Term()
+	follower := nw.nodes[slices.IndexFunc(nw.nodes, func(nd *netNode) bool { return nd != second })]
+	ends(follower)
+	nw.propose("without it")
+	if now := nw.leader(); now != second || now.n.Term() != term {
+		t.Errorf("a follower's disk has cost the leader's place: term %d, then %d", term, now.n.Term())
+	}
+	follower.start(t)
+	nw.converge()
+}
+
+// hangingDisk holds up syncs while it hangs.
+type hangingDisk struct{ hung atomic.Pointer[chan struct{}] }
+
+func (d *hangingDisk) hang() (release func()) {
+	c := make(chan struct{})
+	d.hung.Store(&c)
+	return func() { d.hung.Store(nil); close(c) }
+}
+
+func (d *hangingDisk) pass(op errorfs.Op) error {
+	if c := d.hung.Load(); c != nil && isSync(op) {
+		<-*c
+	}
+	return nil
 }
 
 func isSync(op errorfs.Op) bool {

@@ -66,10 +66,11 @@ func (c *client) think(from, to time.Duration) bool {
 	}
 }
 
-// process is a process to ask, of any node that is up.
+// process is a process to ask, of any node that is up. It waits while clients are to be
+// quiet.
 func (c *client) process() *process {
 	for !c.w.hopeless() {
-		if p := c.w.nodes[c.rnd.IntN(len(c.w.nodes))].process(); p != nil {
+		if p := c.w.nodes[c.rnd.IntN(len(c.w.nodes))].process(); p != nil && !c.w.quiet.Load() {
 			return p
 		}
 		pause(50 * time.Millisecond)
@@ -152,23 +153,25 @@ func (c *client) produce() {
 // append sends each message once.
 func (c *client) append() {
 	for c.think(20*time.Millisecond, 200*time.Millisecond) {
-		q := c.queue()
-		m := c.w.newMessage(q, 1+c.rnd.IntN(3), -1)
-		to := c.process()
-		if to == nil {
-			return
+		if to := c.process(); to != nil {
+			c.appendAt(to)
 		}
-		r, err := c.propose(to, state.AppendCommand(q.id, c.batch(m, core.Nobody)))
-		switch kind := core.KindOf(err); {
-		case kind == core.Uncertain:
-		case err != nil:
-			c.w.refused(m, err)
-		case r.Err != nil:
-			c.w.fail("append of %s: %v", m.id, r.Err)
-			return
-		default:
-			c.w.ack(to, m, r.Offset)
-		}
+	}
+}
+
+// appendAt sends one message once, to a process.
+func (c *client) appendAt(to *process) {
+	q := c.queue()
+	m := c.w.newMessage(q, 1+c.rnd.IntN(3), -1)
+	r, err := c.propose(to, state.AppendCommand(q.id, c.batch(m, core.Nobody)))
+	switch kind := core.KindOf(err); {
+	case kind == core.Uncertain:
+	case err != nil:
+		c.w.refused(m, err)
+	case r.Err != nil:
+		c.w.fail("append of %s: %v", m.id, r.Err)
+	default:
+		c.w.ack(to, m, r.Offset)
 	}
 }
 

@@ -63,6 +63,7 @@ const (
 	dataDir      = "data"
 	clusterID    = "Y2x1c3RlcidzIHRlc3Rpbg"
 	segmentBytes = 16 << 10
+	cacheBytes   = 64 << 10 // of the log
 )
 
 // supervise keeps the node's process running until the world ends.
@@ -190,7 +191,7 @@ func (nd *node) boot() (*process, error) {
 		Clock:    func() time.Time { return time.Now().Add(time.Duration(nd.clock.Load())) },
 		Logger:   w.logger.With("node", p.id), Fatal: p.fatal, Restart: p.restart,
 		CheckpointLogBytes: 48 << 10, TrimPause: 100 * time.Millisecond, ElectionTimeout: time.Second,
-		CommitLog: commitlog.Options{SegmentBytes: segmentBytes, CacheBytes: 64 << 10, Flush: w.flush},
+		CommitLog: commitlog.Options{SegmentBytes: segmentBytes, CacheBytes: cacheBytes, Flush: w.flush},
 	})
 	w.starts.Add(1)
 	return p, err
@@ -226,13 +227,18 @@ type trap struct {
 }
 
 func (t *trap) set(f fault) {
-	t.percent.Store(int32(f.percent))
-	t.votes.Store(f.kind == "trap-vote")
 	limit := 60
 	if f.kind == "trap-vote" {
 		limit = 8
 	}
-	t.changes.Store(1 + int32(int(f.amount/time.Microsecond)%limit))
+	t.arm(1+int(f.amount/time.Microsecond)%limit, f.percent, f.kind == "trap-vote")
+}
+
+// arm has the trap spring at a change from now on, the first is 1.
+func (t *trap) arm(change, percent int, votes bool) {
+	t.percent.Store(int32(percent))
+	t.votes.Store(votes)
+	t.changes.Store(int32(change))
 }
 
 func (t *trap) spring(p *process, path string) {

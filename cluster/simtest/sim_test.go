@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -53,6 +54,51 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// Scenario 1 of the ten (docs/raft-scenarios.md).
+func TestOldLeaderHearsOfNewTerm(t *testing.T) { testScript(t, "old-leader") }
+
+// Scenario 2.
+func TestPowerCutBetweenHalvesOfVote(t *testing.T) { testScript(t, "half-vote") }
+
+// Scenario 3.
+func TestLeaderWithOldTailReturns(t *testing.T) {
+	if stats := testScript(t, "old-tail"); stats.Restarts < stats.Performed {
+		t.Errorf("%d states were taken over in %d rounds", stats.Restarts, stats.Performed)
+	}
+}
+
+// Scenario 5.
+func TestKillsWhileApplying(t *testing.T) {
+	if stats := testScript(t, "kills"); stats.Starts < 5*stats.Performed {
+		t.Errorf("%d starts in %d rounds", stats.Starts, stats.Performed)
+	}
+}
+
+// Scenario 6.
+func TestAllNodesLosePower(t *testing.T) { testScript(t, "all-down") }
+
+// Scenario 9.
+func TestLateCommandAfterLeaderChange(t *testing.T) { testScript(t, "late-command") }
+
+// testScript plays a script in some worlds, in which it must get to its end now and then.
+func testScript(t *testing.T, name string) (sum Stats) {
+	t.Helper()
+	n := max(1, *seeds/16)
+	for i := range n {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			stats, err := simulate(t, Sim{Seed: seed, Script: name})
+			t.Logf("%+v", stats)
+			report(t, err)
+			sum.add(stats)
+		})
+	}
+	if sum.Performed < n && !t.Failed() {
+		t.Errorf("the script came to its end %d times in %d worlds", sum.Performed, n)
+	}
+	return sum
+}
+
 // A log that acknowledges before it has synced breaks its promise, and the simulation
 // has to find that.
 func TestFindsWritesThatAreNotSynced(t *testing.T) {
@@ -73,7 +119,7 @@ func report(t *testing.T, err error) {
 	if !ok {
 		return
 	}
-	name := filepath.Join(*journals, fmt.Sprintf("seed-%d.log", f.Seed))
+	name := filepath.Join(*journals, strings.ReplaceAll(t.Name(), "/", "-")+".log")
 	if err := os.MkdirAll(*journals, 0o755); err != nil {
 		t.Error(err)
 	}
@@ -92,4 +138,5 @@ func (s *Stats) add(o Stats) {
 	s.Terms += o.Terms
 	s.Entries += o.Entries
 	s.Trimmed += o.Trimmed
+	s.Performed += o.Performed
 }

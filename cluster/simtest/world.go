@@ -20,6 +20,7 @@ type Sim struct {
 	Seed   uint64
 	Faults int           // how many; 12
 	Length time.Duration // of the part with faults, on the world's clock; 30 s
+	Script string        // what is played instead of a plan (scripts.go)
 	// Flush is the log's policy. Anything but FlushSync breaks the promise, and the
 	// simulation has to say so.
 	Flush commitlog.FlushPolicy
@@ -35,6 +36,7 @@ type Stats struct {
 	Terms     int // the last term
 	Entries   int // applied
 	Trimmed   int // segments that a node's log has lost at its front
+	Performed int // scripts that were played to their end
 }
 
 // world is one run: three nodes, their network, their clients, and what is known of what
@@ -52,6 +54,7 @@ type world struct {
 	done                      chan struct{} // closed: supervisors stop
 	loops                     sync.WaitGroup
 	failed                    chan struct{} // closed at the first failure
+	quiet                     atomic.Bool   // clients are to wait
 	replacing                 chan struct{} // holds one while a member is replaced; a mutex would stop the clock
 	agreed                    core.LogIndex // up to where all nodes were found to be the same
 
@@ -159,7 +162,7 @@ func (nd *node) process() *process {
 // leader is a process that leads, or nil.
 func (w *world) leader() *process {
 	for _, nd := range w.nodes {
-		if p := nd.process(); p != nil && p.broker.IsLeader() {
+		if p := nd.process(); p != nil && !p.dead.Load() && p.broker.IsLeader() {
 			return p
 		}
 	}
@@ -184,7 +187,10 @@ func Run(sim Sim) (Stats, error) {
 	for _, nd := range w.nodes {
 		w.loops.Go(nd.supervise)
 	}
-	plan := newPlan(w)
+	plan := &plan{}
+	if sim.Script == "" {
+		plan = newPlan(w)
+	}
 	w.play(plan)
 	close(w.done)
 	w.loops.Wait()
@@ -213,7 +219,11 @@ func (w *world) play(plan *plan) {
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	w.startClients(&clients, stop)
-	w.suffer(plan)
+	if w.sim.Script != "" {
+		w.perform()
+	} else {
+		w.suffer(plan)
+	}
 	w.heal()
 	pause(2 * time.Second)
 	close(stop)
