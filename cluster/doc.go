@@ -34,8 +34,9 @@
 // to be committed than what they have compared, and answers that come after the leader's
 // lease do not count; entries that were taken late are not sent again. A vote is asked for
 // again where a kept connection is broken. Calls that no sound node makes are refused before
-// raft sees them, which would end the process (inspect.go). And a node with much to apply,
-// as after a restart, goes on answering (stepwise.go).
+// raft sees them, which would end the process (inspect.go). Followers forget a leader that
+// is gone together (doubt.go). And a node with much to apply, as after a restart, goes on
+// answering (stepwise.go).
 //
 // # Any node
 //
@@ -56,9 +57,9 @@
 // Raft has three goroutines of its own that call us: main (LogStore, StableStore), FSM
 // (fsm.go) and snapshots (snapshot.go). Ours: the inspector of calls (inspect.go), the
 // batcher and the completer (propose.go), the forwarder (forward.go), the watcher of
-// leadership (leadership.go), the readers (read.go, read_remote.go), the nudger (nudge.go), the checkpointer (checkpoint.go), the
-// one that catches up (catchup.go), the scrubber (scrub.go) and the stall watch
-// (failure.go). The locks are proposer.mu, forwarder.mu, answers.mu, nudger.mu, awaited.mu
+// leadership (leadership.go), the readers (read.go, read_remote.go), the nudger (nudge.go),
+// the doubter (doubt.go), the checkpointer (checkpoint.go), the one that catches up
+// (catchup.go), the scrubber (scrub.go) and the stall watch (failure.go). The locks are proposer.mu, forwarder.mu, answers.mu, nudger.mu, awaited.mu
 // and leadership.mu; none is held while taking another or while calling raft or the state
 // machine. exports.making is held while a state is made ready for other nodes, and takes
 // checkpointing (which asks raft for a checkpoint) and exports.mu (held while the log is

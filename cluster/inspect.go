@@ -35,6 +35,9 @@ func (n *Node) inspectLoop() {
 				continue
 			}
 			n.stepwise(rpc.Command)
+			if _, ok := rpc.Command.(*raft.RequestPreVoteRequest); ok {
+				n.shareDoubt()
+			}
 			select {
 			case n.transport.inspected <- rpc:
 			case <-n.stop:

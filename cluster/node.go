@@ -213,6 +213,7 @@ func (n *Node) start() error {
 	n.loops.Go(n.readLoop)
 	n.loops.Go(n.remoteReadLoop)
 	n.loops.Go(n.nudgeLoop)
+	n.loops.Go(n.doubtLoop)
 	n.loops.Go(n.checkpointLoop)
 	n.network.Handle(progressService, n.tellProgress)
 	n.loops.Go(n.promoteLoop)
