@@ -107,7 +107,7 @@ func (b *broker) start(ctx context.Context) error {
 // bounds how long connections may take. Where this node leads, another one takes over
 // first: writes stop for as long as that takes, and not until the connections are closed.
 func (b *broker) close(ctx context.Context) error {
-	b.enter("stopping")
+	b.enter(stopping)
 	if n := b.node.Load(); n != nil {
 		n.HandOver(ctx) // while clients are still here to be told
 	}
@@ -129,6 +129,9 @@ func (b *broker) laterClose(c func() error) { b.later(func(context.Context) erro
 
 // now is the time of what is stored.
 func (b *broker) now() time.Time { return time.Now().Add(b.config.ClockOffset) }
+
+// stopping is the phase of a broker that is about to end.
+const stopping = "stopping"
 
 // enter says what the broker waits for.
 func (b *broker) enter(phase string) { b.phase.Store(&phase) }

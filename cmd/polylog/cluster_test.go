@@ -163,7 +163,7 @@ func TestClusterLife(t *testing.T) {
 		t.Errorf("health: code %d\n%s", code, out)
 	}
 	for _, verb := range []string{"drain", "remove"} {
-		if code, _, errs := call(t, "", "cluster", verb, "n3", "-n", n1.node); code != exitFailed || !strings.Contains(errs, "no majority: n2 cannot be reached") {
+		if code, _, errs := call(t, "", "cluster", verb, "n3", "-n", n1.node); code != exitFailed || !strings.Contains(errs, "no majority: node n2 cannot be reached") {
 			t.Errorf("%s: code %d: %s", verb, code, errs)
 		}
 	}

@@ -168,6 +168,7 @@ func (b *broker) status() admin.Status {
 		ID: b.home.NodeID(), Instance: b.home.Instance(), Version: version,
 		Term: uint64(s.Term), Committed: uint64(s.Committed), Applied: uint64(s.Passed), Last: uint64(s.Last),
 		LogBytes: s.LogBytes, DiskFree: -1, Clock: b.now(), NotReady: b.notReady(),
+		Stopping: *b.phase.Load() == stopping,
 	}
 	if l, ok := n.Leader(); ok {
 		st.Leader = l.ID

@@ -29,7 +29,7 @@ func (s *Server) ask(ctx context.Context, members []Member) []NodeHealth {
 		wg.Go(func() {
 			var st Status
 			if m.ID == self {
-				st = s.o.Status()
+				st = s.status()
 			} else if err := s.askMember(ctx, m.ID, &request{Op: opStatus}, &st); err != nil {
 				all[i].Error = err.Error()
 				return

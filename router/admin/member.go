@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -76,6 +77,8 @@ func (s *Server) join(ctx context.Context, c *router.Candidate) (Admission, erro
 
 // remove takes a node out and lets it know.
 func (s *Server) remove(ctx context.Context, id string) error {
+	s.fewer.Lock()
+	defer s.fewer.Unlock()
 	info := s.o.Router.Cluster()
 	i := slices.IndexFunc(info.Members, func(m core.Member) bool { return m.ID == id })
 	if i < 0 {
@@ -105,6 +108,8 @@ func errRemoved(id string) error {
 
 // drain has a node stop.
 func (s *Server) drain(ctx context.Context, id string, force bool) error {
+	s.fewer.Lock()
+	defer s.fewer.Unlock()
 	if !s.o.Router.IsMember(id) {
 		return core.E(core.NotFound, "no node %s in this cluster", id)
 	}
@@ -114,22 +119,22 @@ func (s *Server) drain(ctx context.Context, id string, force bool) error {
 		}
 	}
 	if id == s.o.Router.Cluster().NodeID {
-		s.o.Stop("asked to by polylog cluster drain")
+		s.halt()
 		return nil
 	}
-	st, err := s.o.Network.OpenStream(ctx, id, Service)
-	if err != nil {
-		return core.E(core.Conflict, "node %s cannot be reached, it has stopped or is cut off: %v", id, err)
+	err := s.askMember(ctx, id, &request{Op: opStop}, &struct{}{})
+	if core.KindOf(err) == core.Unavailable {
+		return core.E(core.Conflict, "node %s does not run, or cannot be reached from the leader: %v", id, err)
 	}
-	return call(st, &request{Op: opStop}, &struct{}{})
+	return err
 }
 
-// enoughWithout is nil when the voters that run now, without one of them, are a majority:
-// of all voters, or, where the one is taken out, of the others.
+// enoughWithout is nil when the voters that run now, without one of them and those that are
+// about to stop, are a majority: of all voters, or, where the one is taken out, of the others.
 func (s *Server) enoughWithout(ctx context.Context, id string, takenOut bool) error {
 	info := s.info()
 	voters, running := 0, 0
-	var silent []string
+	var gone []string
 	isVoter := false
 	health := s.ask(ctx, info.Members)
 	for i, m := range info.Members {
@@ -141,10 +146,12 @@ func (s *Server) enoughWithout(ctx context.Context, id string, takenOut bool) er
 			if takenOut {
 				continue
 			}
-		case health[i].Status != nil:
-			running++
+		case health[i].Status == nil:
+			gone = append(gone, "node "+m.ID+" cannot be reached")
+		case health[i].Status.Stopping:
+			gone = append(gone, "node "+m.ID+" is stopping")
 		default:
-			silent = append(silent, m.ID)
+			running++
 		}
 		voters++
 	}
@@ -155,11 +162,8 @@ func (s *Server) enoughWithout(ctx context.Context, id string, takenOut bool) er
 	if takenOut {
 		what = "removed"
 	}
-	slices.Sort(silent)
-	why := "add others first"
-	if len(silent) > 0 {
-		why = strings.Join(silent, ", ") + " cannot be reached"
-	}
+	slices.Sort(gone)
+	why := cmp.Or(strings.Join(gone, ", "), "add others first")
 	return core.E(core.Conflict, "with node %s %s only %d of %d voters would run, no majority: %s", id, what, running, voters, why)
 }
 

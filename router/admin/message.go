@@ -121,6 +121,7 @@ type Status struct {
 	DiskFree  int64     `json:"diskFreeBytes"` // -1: not known
 	Clock     time.Time `json:"clock"`
 	NotReady  []string  `json:"notReady,omitempty"` // why it cannot serve clients now
+	Stopping  bool      `json:"stopping,omitempty"` // it is about to end
 }
 
 // Health is how the cluster is.

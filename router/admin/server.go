@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"polylog/core"
@@ -44,6 +45,11 @@ type Options struct {
 type Server struct {
 	o      Options
 	recall chan struct{}
+
+	stopping atomic.Bool // this node was asked to stop
+	// fewer is held while the leader has fewer nodes run: each such request counts those
+	// that are left after the one before.
+	fewer sync.Mutex
 
 	stop  context.CancelFunc
 	ctx   context.Context // ends with Close
@@ -99,11 +105,11 @@ func (s *Server) answer(ctx context.Context, r *request) (any, error) {
 	case opInfo:
 		return s.info(), nil
 	case opStatus:
-		return s.o.Status(), nil
+		return s.status(), nil
 	case opHealth:
 		return s.health(ctx, r.Compare)
 	case opStop:
-		s.o.Stop("asked to by polylog cluster drain")
+		s.halt()
 		return struct{}{}, nil
 	case opRecall:
 		select {
@@ -118,6 +124,18 @@ func (s *Server) answer(ctx context.Context, r *request) (any, error) {
 		return s.lead(ctx, r)
 	}
 	return nil, core.E(core.Unsupported, "node %s does not know the operation %.40q", s.o.Router.Cluster().NodeID, r.Op)
+}
+
+// halt has this node stop. From now on its status says so.
+func (s *Server) halt() {
+	s.stopping.Store(true)
+	s.o.Stop("asked to by polylog cluster drain")
+}
+
+func (s *Server) status() Status {
+	st := s.o.Status()
+	st.Stopping = st.Stopping || s.stopping.Load()
+	return st
 }
 
 // lead does what the leader does.
