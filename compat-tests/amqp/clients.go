@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,7 +49,7 @@ func java(cache string) []string {
 
 // patience is how long a scenario may take before it counts as one that hangs. It is far more
 // than any takes, so that a slow machine fails none.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // atOnce is how many clients run side by side.
 const atOnce = 3
@@ -87,20 +88,18 @@ func runClient(ctx context.Context, o options, c client, addr string) row {
 	if c.application {
 		return runApplication(ctx, o, c, addr, log)
 	}
-	d, err := startDriver(addr, log, c.command...)
+	d, version, err := greet(ctx, c, addr, log)
 	if err != nil {
 		out.broken = err
+		fmt.Fprintf(os.Stderr, "%s: %v\n", c.name, err)
 		return out
 	}
-	defer d.stop()
-	hello, cancel := context.WithTimeout(ctx, patience)
-	got, err := d.call(hello, proto.Request{Op: "hello"})
-	cancel()
-	out.version, out.broken = got.Version, err
-	if out.broken != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", c.name, out.broken)
-		return out
-	}
+	out.version = version
+	defer func() {
+		if d != nil {
+			d.stop()
+		}
+	}()
 	for _, s := range scenarios {
 		if o.scenario != "" && !named(o.scenario, s.name) || s.notIn != "" && s.notIn == o.target {
 			continue
@@ -113,8 +112,31 @@ func runClient(ctx context.Context, o options, c client, addr string) row {
 		if o.verbose || (err != nil && !errors.Is(err, errUnsupported)) {
 			fmt.Fprintf(os.Stderr, "%-12s %-15s %6.2fs %s\n", c.name, s.name, time.Since(begin).Seconds(), oneLine(err))
 		}
+		if err == nil || errors.Is(err, errUnsupported) {
+			continue
+		}
+		// What failed may have ended the connection; that is no reason for the next one to fail.
+		d.stop()
+		if d, _, out.broken = greet(ctx, c, addr, log); out.broken != nil {
+			break
+		}
 	}
 	return out
+}
+
+// greet starts a client's driver, which opens its connection.
+func greet(ctx context.Context, c client, addr string, log io.Writer) (d *driver, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if d, err = startDriver(addr, log, c.command...); err != nil {
+		return nil, "", err
+	}
+	out, err := d.call(ctx, proto.Request{Op: "hello"})
+	if err != nil {
+		d.stop()
+		return nil, "", err
+	}
+	return d, out.Version, nil
 }
 
 func oneLine(err error) string {
