@@ -20,7 +20,7 @@ type intention struct {
 var reasons = map[string]string{
 	"identity":    "what the broker says of itself",
 	"says why":    "RabbitMQ 3.10 drops the connection without a word, or says nothing; Polylog closes it with a code and a text",
-	"malformed":   "malformed frames are 502 SYNTAX_ERROR, as the specification has it, with what is wrong",
+	"malformed":   "what cannot be decoded is 501 FRAME_ERROR, where RabbitMQ 3.10 has 541 INTERNAL_ERROR or other words",
 	"bounded":     "a bound that RabbitMQ 3.10 does not have",
 	"closes":      "after close-ok Polylog closes the connection at once",
 	"lenient":     "Polylog takes what RabbitMQ 3.10 refuses or trips over",

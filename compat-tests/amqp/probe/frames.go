@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 )
 
@@ -162,7 +163,24 @@ var frames = []Probe{
 		for range 3 {
 			r.put(message(1, "", "nowhere", 1, ""))
 		}
-		e.say("%s", r.reads(9))
+		returned, acked, early := 0, 0, false
+		for acked < 3 {
+			s := r.read()
+			n := 0
+			switch {
+			case strings.HasPrefix(s, "basic.return"):
+				returned++
+			case strings.HasPrefix(s, "header"):
+			default: // an ack may be of several
+				if _, err := fmt.Sscanf(s, "basic.ack on 1 %d", &n); err != nil {
+					e.say("%s", s)
+					return
+				}
+				acked = n
+			}
+			early = early || acked > returned
+		}
+		e.say("%d returned, an ack before its return: %v", returned, early)
 	}},
 	{"names lose line breaks", func(e *env) {
 		q := e.name("a\r\nb")

@@ -197,7 +197,7 @@ func (g got) String() string {
 		n := int(p[6])
 		return fmt.Sprintf("%s %d %s", s, binary.BigEndian.Uint16(p[4:]), p[7:7+n])
 	case "basic.ack", "basic.nack":
-		return fmt.Sprintf("%s %d", s, binary.BigEndian.Uint64(p[4:]))
+		return fmt.Sprintf("%s on %d %d", s, g.channel, binary.BigEndian.Uint64(p[4:]))
 	}
 	return s
 }
