@@ -43,7 +43,6 @@ func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error
 	if tag == "" {
 		tag = serverNamed("amq.ctag-")
 	}
-	ch.settling.flush()
 	k, err := ch.consume(ctx, q, tag, m.NoAck, m.Exclusive, priority)
 	if err != nil {
 		return err

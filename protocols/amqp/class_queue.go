@@ -37,9 +37,6 @@ func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error
 
 // declared answers a declaration.
 func (ch *channel) declared(ctx context.Context, q *router.Queue) error {
-	if err := ch.conn.flight.drained(ctx); err != nil {
-		return err
-	}
 	counts, err := ch.conn.srv.router.CountQueue(ctx, q.ID, "")
 	if core.KindOf(err) == core.NotFound {
 		return ch.conn.noQueue(q.Name.Name)
@@ -215,9 +212,6 @@ func (ch *channel) queuePurge(ctx context.Context, m *spec.QueuePurge) error {
 	if err != nil {
 		return err
 	}
-	if err := c.flight.drained(ctx); err != nil {
-		return err
-	}
 	n, err := c.srv.router.PurgeQueue(ctx, c.principal, q.ID, "")
 	if core.KindOf(err) == core.NotFound {
 		return c.noQueue(name)
@@ -261,10 +255,6 @@ func (ch *channel) deleteQueue(ctx context.Context, name string, m *spec.QueueDe
 		}
 		return 0, hard(spec.NotImplemented, "cannot delete %s. queue.delete operations with %s flag set are not supported by quorum queues", thing, flag)
 	}
-	if err := c.flight.drained(ctx); err != nil {
-		return 0, err
-	}
-	ch.settling.flush()
 	counts, err := c.srv.router.CountQueue(ctx, q.ID, "")
 	switch {
 	case core.KindOf(err) == core.NotFound:

@@ -1,8 +1,10 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 
+	"polylog/core"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -99,12 +101,8 @@ func (t *transaction) commit(ctx context.Context) error {
 		}
 		rejected = rejected || routed[i].Rejected
 	}
-	for _, a := range answers {
-		if a.outcome == router.Done {
-			ch.settling.ack(a.held)
-		} else {
-			ch.giveBack(a.held, a.outcome)
-		}
+	if err := ch.settleAll(ctx, answers); err != nil {
+		return err
 	}
 	if rejected {
 		return soft(spec.PreconditionFailed, "partial tx completion")
@@ -132,6 +130,42 @@ func (ch *channel) publishAll(ctx context.Context, all []*publishing) ([]router.
 		}
 	}
 	return routed, nil
+}
+
+// confirmer is a holder that says when a settlement is in the log.
+type confirmer interface {
+	confirm(o router.Outcome, rs []router.Receipt, done func([]core.Kind, error))
+}
+
+// settleAll says what became of deliveries and waits until that is in the log.
+func (ch *channel) settleAll(ctx context.Context, answers []answer) error {
+	var asked []func(done func([]core.Kind, error))
+	for _, a := range answers {
+		byHolder(a.held, func(h holder, rs []router.Receipt) {
+			if c, ok := h.(confirmer); ok {
+				asked = append(asked, func(done func([]core.Kind, error)) { c.confirm(a.outcome, rs, done) })
+			} else {
+				h.settle(a.outcome, rs)
+			}
+		})
+	}
+	settled := make(chan error, len(asked))
+	for _, ask := range asked {
+		ask(func(_ []core.Kind, err error) { settled <- err })
+	}
+	var failed error
+	for range asked {
+		select {
+		case err := <-settled:
+			failed = cmp.Or(failed, err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for _, a := range answers {
+		ch.released(a.held)
+	}
+	return failed
 }
 
 // rollback forgets it all: deliveries count as unanswered again.

@@ -34,6 +34,9 @@ const bufferedDeliveries = 512
 
 // consume begins to consume a queue. The consumer gives no deliveries before start.
 func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, noAck, exclusive bool, priority int) (*consumer, error) {
+	if exclusive && q.SingleActive {
+		return nil, soft(spec.AccessRefused, "%s in exclusive use", ch.conn.queueText(q.Name.Name))
+	}
 	k := &consumer{ch: ch, tag: tag, queue: q, noAck: noAck}
 	prefetch := ch.prefetch
 	if noAck {
@@ -194,7 +197,6 @@ func (ch *channel) cancel(tag string) *consumer {
 	delete(ch.consumers, tag)
 	k.ended, k.done = true, true
 	ch.mu.Unlock()
-	ch.settling.flush()
 	k.from.Cancel()
 	ch.closeIdle(k)
 	return k
@@ -215,6 +217,11 @@ func (ch *channel) closeIdle(h holder) {
 
 // settle implements holder.
 func (k *consumer) settle(o router.Outcome, rs []router.Receipt) { k.from.Settle(o, 0, rs, nil) }
+
+// confirm implements confirmer.
+func (k *consumer) confirm(o router.Outcome, rs []router.Receipt, done func([]core.Kind, error)) {
+	k.from.Settle(o, 0, rs, done)
+}
 
 // close implements holder.
 func (k *consumer) close() { k.from.Close() }

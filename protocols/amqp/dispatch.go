@@ -9,6 +9,11 @@ import (
 // method runs the handler of a method on an open channel. Handlers run on the reader's
 // goroutine; see spec.Decoder for how long a method is valid.
 func (ch *channel) method(ctx context.Context, m spec.Method) error {
+	if !pipelined(m) {
+		if err := ch.catchUp(ctx); err != nil || !ch.isOpen() {
+			return err
+		}
+	}
 	switch m := m.(type) {
 	case *spec.ChannelClose:
 		ch.closedByClient()
@@ -73,6 +78,27 @@ func (ch *channel) method(ctx context.Context, m spec.Method) error {
 	default: // what only servers send, or only channel 0 knows
 		return hard(spec.CommandInvalid, "unimplemented method")
 	}
+	return nil
+}
+
+// pipelined reports whether a method takes effect without an answer, so that nothing has to
+// wait for what came before it.
+func pipelined(m spec.Method) bool {
+	switch m.(type) {
+	case *spec.BasicPublish, *spec.BasicAck, *spec.BasicNack, *spec.BasicReject, *spec.BasicCancelOk, *spec.ChannelFlowOk:
+		return true
+	}
+	return false
+}
+
+// catchUp waits for what became of the publishes before a method, and gives the dispatcher
+// the acknowledgements: the answer has to say what is so after them. An error of theirs
+// closes the channel first.
+func (ch *channel) catchUp(ctx context.Context) error {
+	if err := ch.conn.flight.drained(ctx); err != nil {
+		return err
+	}
+	ch.settling.flush()
 	return nil
 }
 

@@ -41,8 +41,15 @@ func (e *protocolError) of(id spec.MethodID) *protocolError {
 	return e
 }
 
-// Error is the reply text.
-func (e *protocolError) Error() string { return spec.Cut(e.code.String() + " - " + e.text) }
+// Error is the reply text: the front of it where it is too long for a short string.
+func (e *protocolError) Error() string {
+	text := e.code.String() + " - " + e.text
+	if len(text) <= spec.MaxShortstr {
+		return text
+	}
+	const more = "..."
+	return strings.ToValidUTF8(text[:spec.MaxShortstr-len(more)], "") + more
+}
 
 // connectionClose is the error as the client is told of a hard one.
 func (e *protocolError) connectionClose() *spec.ConnectionClose {

@@ -323,3 +323,74 @@ func TestCancelNotify(t *testing.T) {
 	c.declare(1, &spec.QueueDeclare{Queue: "q"})
 	c.consume(1, &spec.BasicConsume{Queue: "q", ConsumerTag: "k"}) // the tag is free again
 }
+
+// A method that is answered takes effect after the publishes before it.
+func TestOrderOnAChannel(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	for i := range uint32(20) {
+		c.publish(1, &spec.BasicPublish{RoutingKey: "q"}, &spec.Properties{}, nil)
+		if ok := c.declare(1, &spec.QueueDeclare{Queue: "q", Passive: true}); ok.MessageCount != i+1 {
+			t.Fatalf("%+v after %d publishes", ok, i+1)
+		}
+	}
+	c.publish(1, &spec.BasicPublish{Exchange: "amq.direct", RoutingKey: "none", Mandatory: true}, &spec.Properties{}, nil)
+	c.send(1, &spec.QueueDeclare{Queue: "q", Passive: true})
+	recv[*spec.BasicReturn](c, 1)
+	c.content(1)
+	recv[*spec.QueueDeclareOk](c, 1)
+	c.publish(1, &spec.BasicPublish{Exchange: "none"}, &spec.Properties{}, nil)
+	c.send(1, &spec.QueueDelete{Queue: "q"}) // comes too late: the channel is closed by then
+	c.channelClosed(1, 404, "NOT_FOUND - no exchange 'none' in vhost '/'", spec.BasicPublishID)
+	c.send(1, &spec.ChannelCloseOk{})
+	c.openChannel(1)
+	if ok := c.declare(1, &spec.QueueDeclare{Queue: "q", Passive: true}); ok.MessageCount != 20 {
+		t.Fatalf("%+v", ok)
+	}
+}
+
+func TestTransaction(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.publish(1, &spec.BasicPublish{RoutingKey: "q"}, &spec.Properties{}, []byte("before"))
+	c.send(1, &spec.TxSelect{})
+	recv[*spec.TxSelectOk](c, 1)
+	commit := func() {
+		c.send(1, &spec.TxCommit{})
+		recv[*spec.TxCommitOk](c, 1)
+	}
+	c.publish(1, &spec.BasicPublish{RoutingKey: "q"}, &spec.Properties{}, []byte("rolled back"))
+	c.send(1, &spec.TxRollback{})
+	recv[*spec.TxRollbackOk](c, 1)
+	c.publish(1, &spec.BasicPublish{RoutingKey: "q"}, &spec.Properties{}, []byte("a"))
+	c.publish(1, &spec.BasicPublish{RoutingKey: "none", Mandatory: true}, &spec.Properties{}, []byte("b"))
+	if ok := c.declare(1, &spec.QueueDeclare{Queue: "q", Passive: true}); ok.MessageCount != 1 {
+		t.Fatalf("%+v before the commit", ok)
+	}
+	c.send(1, &spec.TxCommit{})
+	recv[*spec.BasicReturn](c, 1)
+	c.content(1)
+	recv[*spec.TxCommitOk](c, 1)
+	c.consume(1, &spec.BasicConsume{Queue: "q"})
+	c.delivery(1, "before")
+	c.delivery(1, "a")
+	c.send(1, &spec.BasicAck{DeliveryTag: 1})
+	c.send(1, &spec.BasicNack{DeliveryTag: 2, Requeue: true})
+	c.send(1, &spec.TxRollback{})
+	recv[*spec.TxRollbackOk](c, 1)
+	c.send(1, &spec.BasicAck{DeliveryTag: 1}) // is known again
+	commit()
+	c.send(1, &spec.BasicNack{DeliveryTag: 2, Requeue: true})
+	commit()
+	if d := c.delivery(1, "a"); !d.Redelivered || d.DeliveryTag != 3 {
+		t.Fatalf("%+v", d)
+	}
+	c.openChannel(2)
+	c.confirmed(2)
+	c.send(2, &spec.TxSelect{})
+	c.channelClosed(2, 406, "PRECONDITION_FAILED - cannot switch from confirm to tx mode", spec.TxSelectID)
+	c.send(1, &spec.ConfirmSelect{})
+	c.channelClosed(1, 406, "PRECONDITION_FAILED - cannot switch from tx to confirm mode", spec.ConfirmSelectID)
+}
