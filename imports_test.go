@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"core/message":            {"core", "core/wire"},
 	"core/topicfilter":        {"core"},
 	"index":                   {"core", "core/vfs", "core/wire"},
-	"router/state":            {"core", "core/ackset", "core/message", "core/wire", "index"},
+	"router/state":            {"core", "core/ackset", "core/message", "core/topicfilter", "core/wire", "index"},
 	"cluster/peer":            {"core", "core/wire"},
 	"cluster/peer/peertest":   {},
 	"cluster":                 {"core", "core/vfs", "core/wire", "core/commitlog", "cluster/peer"},

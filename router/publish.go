@@ -25,16 +25,17 @@ type PublishResult struct {
 // DuplicateSeq, Fenced (idempotent producers), Invalid, Unavailable, NotLeader,
 // Uncertain.
 func (r *Router) Publish(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
-	r.publish(p, q, batch, false, done)
+	r.publish(p, q, batch, false, state.AppendCommand, done)
 }
 
 // PublishChecked is Publish for a batch whose CRC the caller has just computed over these
 // very bytes, to compare or to set it: the log derives its own checksum from it.
 func (r *Router) PublishChecked(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
-	r.publish(p, q, batch, true, done)
+	r.publish(p, q, batch, true, state.AppendCommand, done)
 }
 
-func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool, done func(PublishResult)) {
+// publish is Publish by a command that has the batch for its payload.
+func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool, command func(core.QueueID, []byte) core.Command, done func(PublishResult)) {
 	refuse := func(err error) {
 		r.met.refused(err)
 		done(PublishResult{Offset: -1, Start: -1, AppendTime: -1, Err: err})
@@ -59,7 +60,11 @@ func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool
 		appendTime = began.UnixMilli()
 		core.SetLogAppendTime(batch, appendTime)
 	}
-	c := state.AppendCommand(q, batch)
+	c := command(q, batch)
+	if err := r.state.Supports(c.Code); err != nil {
+		refuse(err)
+		return
+	}
 	if checked {
 		c.CheckedLen, c.CheckedCRC = core.BatchChecked(batch)
 	}

@@ -175,7 +175,6 @@ func (c *conn) accept(pk *packets.Packet, assigned bool) {
 		a.TopicAliasMaximum = maxAliases
 		a.MaximumPacketSize = uint32(c.srv.opts.MaxPacketBytes)
 		a.SharedSubAvailableFlag = true // and not available
-		a.RetainAvailableFlag = true    // the same
 		if p.SessionExpiryInterval > 0 {
 			a.SessionExpiryIntervalFlag = true // section 3.2.2.3.2: 0, the session ends with its connection
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 	"go.uber.org/goleak"
 
+	"polylog/core"
 	"polylog/router"
 	"polylog/router/routertest"
 )
@@ -292,4 +293,18 @@ func (c *client) publish(topic, payload string, qos byte, id uint16) {
 		c.ack(packets.Pubrel, id)
 		c.expectAck(packets.Pubcomp, id)
 	}
+}
+
+func topicName(name string) core.Name { return core.TopicName(name) }
+
+// recordBatch is a batch of the record that a publish to a name becomes.
+func recordBatch(t testing.TB, name string, pk *packets.Packet) []byte {
+	t.Helper()
+	var bb core.BatchBuilder
+	appendRecord(&bb, 1, "many", name, name, true, []byte("c"), pk)
+	b, err := bb.Build(nil, core.BatchOptions{Producer: core.Nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

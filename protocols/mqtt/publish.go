@@ -98,7 +98,11 @@ func (c *conn) publish(pk *packets.Packet) error {
 	if err != nil {
 		return c.pub.reject(pk, ack, reasonOf(err), passing(err))
 	}
-	c.pub.add(q, topic, key, keyed, pk, ack)
+	if pk.FixedHeader.Retain {
+		c.pub.storeRetained(q, topic, key, keyed, pk, ack)
+	} else {
+		c.pub.add(q, topic, key, keyed, pk, ack)
+	}
 	return nil
 }
 
@@ -135,8 +139,6 @@ func (c *conn) checkPublish(pk *packets.Packet) packets.Code {
 	switch {
 	case pk.TopicName[0] == '$':
 		return packets.ErrTopicNameInvalid // section 4.7.2: they are the server's
-	case pk.FixedHeader.Retain:
-		return packets.ErrRetainNotSupported
 	case pk.Properties.PayloadFormat == 1 && !utf8.Valid(pk.Payload):
 		return packets.ErrPayloadFormatInvalid
 	case strings.ContainsAny(pk.Properties.ResponseTopic, "+#"):

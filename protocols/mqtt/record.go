@@ -103,9 +103,14 @@ type message struct {
 // name.
 func (m *message) readRecord(topic string, r *core.Record) bool {
 	name, ok := topicfilter.Of(topic, r)
-	if !ok {
-		return false
+	if ok {
+		m.fill(name, r)
 	}
+	return ok
+}
+
+// fill makes m a record that is for this name.
+func (m *message) fill(name string, r *core.Record) {
 	*m = message{index: m.index, name: name, payload: r.Value, qos: 1, props: m.props[:0]}
 	derived := true
 	var user []byte
@@ -164,7 +169,6 @@ func (m *message) readRecord(topic string, r *core.Record) bool {
 		m.props = appendUser(m.props, userKey, r.Key)
 	}
 	m.props = append(m.props, user...)
-	return true
 }
 
 // maxString is the length of the longest string or binary data (section 1.5), in bytes.

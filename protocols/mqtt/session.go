@@ -24,7 +24,8 @@ type session struct {
 	inflight map[uint16]exactPhase
 	lastID   uint16
 	queue    []queued // QoS 1 and 2 messages that wait, in order
-	reading  bool     // refill is at work: what comes must queue up
+	walks    []*retainedWalk
+	reading  bool // refill is at work: what comes must queue up
 	ended    bool
 	records  recordCache // of refill
 }
@@ -70,7 +71,7 @@ func (s *session) close() {
 	s.mu.Lock()
 	s.ended = true
 	subs := s.subs
-	s.subs, s.queue, s.inflight = nil, nil, nil
+	s.subs, s.queue, s.inflight, s.walks = nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, sub := range subs {
 		s.srv.subs.remove(sub)
@@ -170,6 +171,7 @@ const refillAtOnce = 64
 // refill sends what waits while there is room. Messages are read without a lock: the fan-out
 // does not wait for the disk of whoever is behind.
 func (s *session) refill() {
+	s.sendRetained()
 	for {
 		s.mu.Lock()
 		n := min(s.window-len(s.inflight), len(s.queue), refillAtOnce)

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -83,6 +84,7 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		}
 		codes[i] = code.Code
 	}
+	defer c.session.refill() // retained messages come after SUBACK
 	c.out.put(func(b []byte) []byte {
 		return appendPacket(b, &packets.Packet{
 			FixedHeader: packets.FixedHeader{Type: packets.Suback}, ProtocolVersion: c.version,
@@ -114,6 +116,10 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	if old == nil && len(s.subs) >= maxSubscriptions {
 		s.mu.Unlock()
 		return packets.ErrQuotaExceeded
+	}
+	s.walks = slices.DeleteFunc(s.walks, func(w *retainedWalk) bool { return w.sub == old })
+	if retains(f, old) {
+		s.walks = append(s.walks, &retainedWalk{sub: sub})
 	}
 	if s.subs == nil {
 		s.subs = map[string]*subscription{}
@@ -162,6 +168,7 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 		s.mu.Lock()
 		sub := s.subs[filter]
 		delete(s.subs, filter)
+		s.walks = slices.DeleteFunc(s.walks, func(w *retainedWalk) bool { return w.sub == sub })
 		s.mu.Unlock()
 		switch {
 		case sub != nil:

@@ -49,7 +49,12 @@ func (c *conn) publishWill() {
 		var batch []byte
 		if batch, err = b.Build(nil, core.BatchOptions{Producer: core.Nobody}); err == nil {
 			done := make(chan error, 1)
-			c.srv.router.PublishChecked(c.principal, q, batch, func(res router.PublishResult) { done <- res.Err })
+			stored := func(res router.PublishResult) { done <- res.Err }
+			if w.FixedHeader.Retain {
+				c.srv.router.PublishRetained(c.principal, q, core.Name{Namespace: c.srv.opts.Namespace, Name: w.TopicName}, batch, stored)
+			} else {
+				c.srv.router.PublishChecked(c.principal, q, batch, stored)
+			}
 			err = <-done
 		}
 	}

@@ -28,7 +28,11 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 		return refused(core.Invalid, "append: %d bytes, a batch alone has at least %d", len(body), core.BatchHeaderLen)
 	}
 	q := core.QueueID(binary.BigEndian.Uint64(body))
-	batch := body[appendHeadLen:]
+	return s.appendBatch(tx, c, q, body[appendHeadLen:], pos+appendHeadLen)
+}
+
+// appendBatch gives a batch that lies at pos of the entry's data its place in a queue.
+func (s *State) appendBatch(tx *index.Tx, c *cursor, q core.QueueID, batch []byte, pos uint32) core.Result {
 	h, _ := core.ParseBatchHeader(batch)
 	if h.Magic != 2 || h.TotalLen() != len(batch) || h.LastOffsetDelta < 0 || h.Count < 1 {
 		return refused(core.Invalid, "append: magic %d, length %d of %d bytes, %d records up to delta %d",
@@ -50,7 +54,7 @@ func (s *State) append(tx *index.Tx, c *cursor, body []byte, pos uint32) core.Re
 		MaxTime: h.MaxTime,
 		Ref: core.Ref{
 			Index: c.index,
-			Pos:   pos + appendHeadLen,
+			Pos:   pos,
 			Len:   uint32(len(batch)),
 			Count: uint32(h.LastOffsetDelta) + 1,
 		},

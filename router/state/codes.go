@@ -43,6 +43,7 @@ const (
 	CodeDeclareFullQueue    core.Code = 71
 	CodeSetPolicy           core.Code = 74
 	CodeDeletePolicy        core.Code = 75
+	CodeRetain              core.Code = 80
 )
 
 // levels are the feature levels that commands need; 0: this program does not know the code.
@@ -84,6 +85,7 @@ var levels = [256]uint8{
 	CodeDeclareFullQueue:    3,
 	CodeSetPolicy:           3,
 	CodeDeletePolicy:        3,
+	CodeRetain:              3,
 }
 
 // known reports whether State.command has the code.

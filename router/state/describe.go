@@ -82,6 +82,12 @@ func Describe(code core.Code, body []byte) string {
 		return describePublish(body)
 	case CodeCreateNamespace:
 		return describe("create namespace", body, decodeCreateNamespace)
+	case CodeRetain:
+		c, err := decodeRetain(body)
+		if err != nil {
+			return fmt.Sprintf("retain: %d bytes that cannot be read: %v", len(body), err)
+		}
+		return fmt.Sprintf("retain queue=%d name=%s bytes=%d", c.Queue, c.Name, len(c.Batch))
 	case CodeDeleteNamespace:
 		return describe("delete namespace", body, decodeDeleteNamespace)
 	case CodeDeclareFullQueue:

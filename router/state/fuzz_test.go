@@ -83,6 +83,7 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeEndSession, (*EndSession).Command)
 		again(t, b, decodeAcquireLease, (*AcquireLease).Command)
 		again(t, b, decodeReleaseLease, (*ReleaseLease).Command)
+		retainAgain(t, b)
 		again(t, b, decodeSweepLeases, (*SweepLeases).Command)
 		again(t, b, decodeDeclareExchange, (*DeclareExchange).Command)
 		again(t, b, decodeDeleteExchange, (*DeleteExchange).Command)
@@ -91,6 +92,18 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeCreateNamespace, (*CreateNamespace).Command)
 		again(t, b, decodeDeleteNamespace, (*DeleteNamespace).Command)
 	})
+}
+
+// retainAgain is again for a command whose end is a batch.
+func retainAgain(t *testing.T, b []byte) {
+	c, err := decodeRetain(b)
+	if err != nil {
+		return
+	}
+	cmd := c.Command()
+	if got, err := decodeRetain(append(cmd.Head, cmd.Payload...)); err != nil || !reflect.DeepEqual(got, c) {
+		t.Errorf("%+v became %+v, %v", c, got, err)
+	}
 }
 
 func again[C any](t *testing.T, b []byte, decode func([]byte) (C, error), encode func(*C) core.Command) {
@@ -194,6 +207,7 @@ func everyCommand(t testing.TB) []core.Command {
 	return append([]core.Command{
 		topic.Command(), second.Command(), AppendCommand(1, batch(t, 2, 7, core.Nobody)),
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
+		retainCommand(t, "t/x", "v"), retainCommand(t, "t/y", ""),
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),

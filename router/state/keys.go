@@ -21,6 +21,7 @@ import (
 //	i 0 d <kind> <id u64>          the same of bindings to what was deleted
 //	i s <exchange u64> <kind> <id u64> <len, key> <digest>   a binding, below its source
 //	i d <kind> <id u64> <exchange u64> <len, key> <digest>   nothing: the same, below its destination
+//	k <len, namespace> <name>      a retained message of MQTT, null characters for slashes
 //	l l <name>                     a lease: who owns the name
 //	l n <node>                     a node's session
 //	l s <session u64> <name>       nothing: the lease hangs on the session
@@ -47,6 +48,7 @@ const (
 	prefixLevel     = 'f'
 	prefixGroup     = 'g'
 	prefixBinding   = 'i'
+	prefixRetained  = 'k'
 	prefixLease     = 'l'
 	prefixMember    = 'm'
 	prefixOffset    = 'o'

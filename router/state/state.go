@@ -307,6 +307,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.publishTo(tx, c, body, pos)
 	case CodeCreateNamespace:
 		return s.createNamespace(tx, c, body)
+	case CodeRetain:
+		return s.retain(tx, c, body, pos)
 	case CodeDeleteNamespace:
 		return s.deleteNamespace(tx, body)
 	case CodeDeclareFullQueue:
