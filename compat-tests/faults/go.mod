@@ -9,12 +9,17 @@ require (
 	github.com/twmb/franz-go/pkg/kadm v1.20.0
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
 	golang.org/x/sys v0.50.0
-	polylog/compat/harness v0.0.0-00010101000000-000000000000
+	polylog/compat/amqp v0.0.0
+	polylog/compat/harness v0.0.0
 )
 
 require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 )
 
-replace polylog/compat/harness => ../harness
+replace (
+	polylog/compat/amqp => ../amqp
+	polylog/compat/harness => ../harness
+)

@@ -25,9 +25,9 @@ const (
 	groupName = "readers"
 )
 
-// load is what goes on all the time: idempotent producers that wait for all acknowledgements, and a
+// records is what goes on all the time on a topic: idempotent producers that wait for all acknowledgements, and a
 // consumer group that commits what it was shown.
-type load struct {
+type records struct {
 	addrs    []string
 	ledger   *ledger.Ledger
 	history  *history
@@ -79,7 +79,7 @@ func bodySize(rng *rand.Rand) int {
 }
 
 // start begins everything; ctx ends the consumers, stop the producers.
-func (l *load) start(ctx context.Context) error {
+func (l *records) start(ctx context.Context) error {
 	for i := range producers {
 		if err := l.produce(ctx, int64(i+1)); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (l *load) start(ctx context.Context) error {
 	return nil
 }
 
-func (l *load) produce(ctx context.Context, num int64) error {
+func (l *records) produce(ctx context.Context, num int64) error {
 	versions, err := withoutGreeting(ctx, l.addrs)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (l *load) produce(ctx context.Context, num int64) error {
 	return nil
 }
 
-func (l *load) consume(ctx context.Context, num int) error {
+func (l *records) consume(ctx context.Context, num int) error {
 	cl, err := kgo.NewClient(append(impatient(l.addrs),
 		kgo.ConsumerGroup(groupName), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.CooperativeStickyBalancer()),

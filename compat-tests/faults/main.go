@@ -83,7 +83,7 @@ func (o options) run(ctx context.Context) (failed bool, err error) {
 		return false, err
 	}
 	r := &run{options: o, ctx: ctx, ledger: ledger.New(), history: h, gaps: &gaps{}, measured: map[string][]time.Duration{}}
-	r.load = &load{ledger: r.ledger, history: h, gaps: r.gaps, rate: o.rate, seed: o.seed}
+	r.load = &records{ledger: r.ledger, history: h, gaps: r.gaps, rate: o.rate, seed: o.seed}
 	say("seed %d, %d nodes, %d faults in %v, history in %s", o.seed, o.nodes, o.faults, o.duration, h.dir)
 	h.event("begin", "seed", o.seed, "nodes", o.nodes, "faults", o.faults, "duration", o.duration.String(), "rate", o.rate)
 	defer func() {
@@ -122,6 +122,7 @@ func (r *run) work(schedule []fault) error {
 			return err
 		}
 	}
+	r.queues.Start(r.ctx, r.seed)
 	begin := time.Now()
 	if err := r.converged(convergence, true); err != nil {
 		return fmt.Errorf("the load does not begin: %w", err)
@@ -154,6 +155,7 @@ func (r *run) work(schedule []fault) error {
 			}
 		}
 	})
+	r.judge("queues: what was confirmed was delivered, in order, flagged, and not after its transaction", func() error { return r.drainQueues(ctx) })
 	stopConsuming()
 	r.load.consuming.Wait()
 	r.ops.wg.Wait()
@@ -161,6 +163,17 @@ func (r *run) work(schedule []fault) error {
 	r.judge("replicas are the same and sound", func() error { return r.replicas(ctx) })
 	r.judge(fmt.Sprintf("%d operations on offsets and topics are linearizable", len(r.ops.done)), r.linearizable)
 	return nil
+}
+
+// drainQueues ends the load on queues and takes over what its ledger has found.
+func (r *run) drainQueues(ctx context.Context) error {
+	err := r.queues.Finish(ctx)
+	_, wrong := r.queues.Ledger.Wrong()
+	for _, w := range wrong {
+		r.ledger.Fail("queues: %s", w)
+	}
+	say("queues: %s", r.queues.Ledger.Summary())
+	return err
 }
 
 func (r *run) report() {

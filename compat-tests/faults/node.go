@@ -20,6 +20,7 @@ import (
 
 const (
 	kafkaPort = 9092
+	amqpPort  = 5672
 	httpPort  = 8080
 	nodePort  = 7420
 )

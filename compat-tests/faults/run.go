@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"polylog/compat/amqp/load"
 	"polylog/compat/faults/disk"
 	"polylog/compat/faults/netsim"
 	"polylog/compat/harness"
@@ -33,7 +34,8 @@ type run struct {
 	history *history
 	gaps    *gaps
 	machine machine
-	load    *load
+	load    *records
+	queues  *load.Load
 	ops     *ops
 
 	passed, failed int
@@ -58,7 +60,7 @@ func (r *run) setUp() error {
 		}
 		addr := func(port int) string { return fmt.Sprintf("%s:%d", r.net.Addr(n.host), port) }
 		n.polylog = harness.Polylog{
-			Bin: r.bin, Dir: n.dir, Data: data, KafkaAddr: addr(kafkaPort), HTTPAddr: addr(httpPort),
+			Bin: r.bin, Dir: n.dir, Data: data, KafkaAddr: addr(kafkaPort), AMQPAddr: addr(amqpPort), HTTPAddr: addr(httpPort),
 			Flush: r.flush,
 			In:    func(start func() error) error { return r.net.Do(n.host, start) },
 		}
@@ -74,7 +76,9 @@ func (r *run) setUp() error {
 	if err := r.converged(60*time.Second, false); err != nil {
 		return fmt.Errorf("the cluster does not come up: %w", err)
 	}
-	return r.createTopic()
+	r.queues = load.New(r.addrsOf(amqpPort)...)
+	r.queues.Pace = 40 * time.Millisecond
+	return errors.Join(r.createTopic(), r.queues.Declare())
 }
 
 // identify gives a node its id; one that joins looks for the cluster at the other nodes.
@@ -118,10 +122,13 @@ func (r *run) tearDown() (err error) {
 	return err
 }
 
-func (r *run) addrs() []string {
+func (r *run) addrs() []string { return r.addrsOf(kafkaPort) }
+
+// addrsOf are the addresses of a port on every node.
+func (r *run) addrsOf(port int) []string {
 	var a []string
 	for _, n := range r.nodes {
-		a = append(a, n.polylog.KafkaAddr)
+		a = append(a, fmt.Sprintf("%s:%d", r.net.Addr(n.host), port))
 	}
 	return a
 }

@@ -24,6 +24,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"polylog/compat/amqp/load"
 	"polylog/compat/harness"
 )
 
@@ -71,69 +72,70 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	}
 	defer func() { broker.Kill() }()
 	addr := broker.AMQP
-	l := newLoad(addr)
-	if err := l.each(ctx, func(s survivor) func(context.Context, *amqp.Channel) error { return s.before }); err != nil {
+	l := load.New(addr)
+	if err := each(ctx, l, func(s survivor) func(context.Context, *amqp.Channel) error { return s.before }); err != nil {
 		return false, fmt.Errorf("before the first kill: %w", err)
 	}
 	broker.Kill()
 	if broker, err = start(addr); err != nil {
 		return false, fmt.Errorf("the first restart: %w", err)
 	}
-	if err := l.each(ctx, func(s survivor) func(context.Context, *amqp.Channel) error { return s.after }); err != nil {
-		l.ledger.fail("%v", err)
+	if err := each(ctx, l, func(s survivor) func(context.Context, *amqp.Channel) error { return s.after }); err != nil {
+		l.Ledger.Fail("%v", err)
 	}
-	if err := l.declare(); err != nil {
+	if err := l.Declare(); err != nil {
 		return false, err
 	}
-	l.start(ctx, o.seed)
+	l.Start(ctx, o.seed)
 
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	var ready []time.Duration
 	survived := 0
 	for kill := 1; kill <= o.kills; kill++ {
 		// The load must have got somewhere, or the kill proves nothing.
-		if err := l.progress(ctx, 500); err != nil {
+		if err := l.Progress(ctx, 500); err != nil {
 			return false, fmt.Errorf("before kill %d: %w", kill, err)
 		}
 		pause(ctx, time.Duration(rng.IntN(700))*time.Millisecond)
-		before := l.ledger.faults()
+		before, _ := l.Ledger.Wrong()
 		broker.Kill()
-		l.ledger.killed()
+		l.Ledger.Killed()
 		if broker, err = start(addr); err != nil {
 			return false, fmt.Errorf("restart after kill %d: %w", kill, err)
 		}
 		ready = append(ready, broker.Ready)
-		if err := l.progress(ctx, 200); err != nil {
+		if err := l.Progress(ctx, 200); err != nil {
 			return false, fmt.Errorf("after kill %d: %w", kill, err)
 		}
-		if l.ledger.faults() == before {
+		if after, _ := l.Ledger.Wrong(); after == before {
 			survived++
 		}
-		fmt.Printf("kill %2d: ready after %v, %s\n", kill, broker.Ready.Round(time.Millisecond), l.ledger.summary())
+		fmt.Printf("kill %2d: ready after %v, %s\n", kill, broker.Ready.Round(time.Millisecond), l.Ledger.Summary())
 	}
-	if err := l.finish(ctx); err != nil {
-		l.ledger.fail("%v", err)
+	if err := l.Finish(ctx); err != nil {
+		l.Ledger.Fail("%v", err)
 	}
 	if err := broker.Stop(30 * time.Second); err != nil {
-		l.ledger.fail("stop: %v", err)
+		l.Ledger.Fail("stop: %v", err)
 	}
 	if out, err := exec.CommandContext(ctx, o.bin, "check", "--data-dir", filepath.Join(o.dir, "data")).CombinedOutput(); err != nil {
-		l.ledger.fail("polylog check: %v: %s", err, out)
+		l.Ledger.Fail("polylog check: %v: %s", err, out)
 	}
-	for _, f := range l.ledger.wrong {
+	faults, wrong := l.Ledger.Wrong()
+	for _, f := range wrong {
 		fmt.Println("FAULT", f)
 	}
 	slices.Sort(ready)
-	fmt.Printf("%s, flush=%s, ready after p50 %v max %v, seed %d\n", l.ledger.summary(), o.flush,
+	fmt.Printf("%s, flush=%s, ready after p50 %v max %v, seed %d\n", l.Ledger.Summary(), o.flush,
 		ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond), o.seed)
-	if l.ledger.faults() > 0 {
+	if faults > 0 {
 		fmt.Println("data and output:", o.dir)
 		survived = min(survived, o.kills-1)
 	} else if temporary {
 		err = os.RemoveAll(o.dir)
 	}
 	fmt.Printf("%d passed, %d failed\n", survived, o.kills-survived)
-	return l.ledger.faults() > 0, err
+	return faults > 0, err
 }
 
 // broker has small segments, so that kills fall on segment changes too.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"polylog/compat/amqp/load"
 )
 
 // survivor is one thing that must be as it was after the broker was killed. before makes it, on an
@@ -169,8 +171,8 @@ func expect(ch *amqp.Channel, queue, body string, redelivered bool) (amqp.Delive
 }
 
 // each runs one half of every survivor, each on a channel of its own.
-func (l *load) each(ctx context.Context, half func(survivor) func(context.Context, *amqp.Channel) error) error {
-	c, _, err := l.dial()
+func each(ctx context.Context, l *load.Load, half func(survivor) func(context.Context, *amqp.Channel) error) error {
+	c, _, err := l.Dial()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"fmt"
@@ -24,12 +24,14 @@ type fate struct {
 // onItsWay is how long an acknowledgement may take to arrive for good. It is far more than any takes.
 const onItsWay = 2 * time.Second
 
-// ledger is what the outside world knows. It takes down each broken promise.
-type ledger struct {
+// Ledger is what the outside world knows of the messages. It takes down each broken promise: a message
+// that is lost, or comes again where it must not, or without its flag, or out of order.
+type Ledger struct {
 	mu        sync.Mutex
 	fates     map[id]*fate
 	confirmed int
 	acked     int
+	refused   int       // by nack
 	again     int       // deliveries beyond the first
 	maybe     int       // deliveries of messages whose acknowledgement was on its way when the broker was killed
 	kill      time.Time // the last one
@@ -37,51 +39,61 @@ type ledger struct {
 	wrong     []string
 }
 
-func newLedger() *ledger {
-	return &ledger{fates: map[id]*fate{}}
+func newLedger() *Ledger {
+	return &Ledger{fates: map[id]*fate{}}
 }
 
-func (l *ledger) fail(format string, args ...any) {
+// Fail takes down something that must not be.
+func (l *Ledger) Fail(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failLocked(format, args...)
 }
 
-func (l *ledger) failLocked(format string, args ...any) {
+func (l *Ledger) failLocked(format string, args ...any) {
 	l.total++
 	if len(l.wrong) < 100 { // one broken promise is enough; a million lines of it are not
 		l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-func (l *ledger) faults() int {
+// Wrong are the broken promises so far: how many, and the first hundred.
+func (l *Ledger) Wrong() (int, []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.total
+	return l.total, append([]string(nil), l.wrong...)
 }
 
-func (l *ledger) killed() {
+// Killed takes down that the broker was killed, just now. Acknowledgements that were sent long before
+// are known to be the broker's from then on.
+func (l *Ledger) Killed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kill = time.Now()
 }
 
 // sent takes down that a message is about to be published.
-func (l *ledger) sent(m id) {
+func (l *Ledger) sent(m id) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fates[m] = &fate{}
 }
 
-func (l *ledger) confirm(m id) {
+func (l *Ledger) confirm(m id) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fates[m].confirmed = true
 	l.confirmed++
 }
 
+func (l *Ledger) refuse() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused++
+}
+
 // deliver takes down a delivery and judges it.
-func (l *ledger) deliver(m id, redelivered bool, who string) {
+func (l *Ledger) deliver(m id, redelivered bool, who string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.fates[m]
@@ -108,7 +120,7 @@ func (l *ledger) deliver(m id, redelivered bool, who string) {
 }
 
 // ack takes down that messages are about to be acknowledged.
-func (l *ledger) ack(ms []id) {
+func (l *Ledger) ack(ms []id) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -121,7 +133,7 @@ func (l *ledger) ack(ms []id) {
 }
 
 // commit takes down that the transaction of acknowledgements was committed.
-func (l *ledger) commit(ms []id) {
+func (l *Ledger) commit(ms []id) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range ms {
@@ -132,7 +144,7 @@ func (l *ledger) commit(ms []id) {
 }
 
 // missing are the confirmed messages that nobody was given.
-func (l *ledger) missing() (n int, first id) {
+func (l *Ledger) missing() (n int, first id) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for m, f := range l.fates {
@@ -146,14 +158,16 @@ func (l *ledger) missing() (n int, first id) {
 	return n, first
 }
 
-func (l *ledger) counts() (confirmed, acked int) {
+func (l *Ledger) counts() (confirmed, acked int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.confirmed, l.acked
 }
 
-func (l *ledger) summary() string {
+// Summary is one line.
+func (l *Ledger) Summary() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("%d confirmed, %d acknowledged, %d delivered again (%d with their acknowledgement on its way), %d faults", l.confirmed, l.acked, l.again, l.maybe, l.total)
+	return fmt.Sprintf("%d confirmed, %d refused, %d acknowledged, %d delivered again (%d with their acknowledgement on its way), %d faults",
+		l.confirmed, l.refused, l.acked, l.again, l.maybe, l.total)
 }

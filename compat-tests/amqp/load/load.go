@@ -1,4 +1,6 @@
-package main
+// Package load is what goes on against AMQP queues while a broker is killed or cut off: producers with
+// confirms, consumers with acknowledgements and transactions, which connect anew whenever they have to.
+package load
 
 import (
 	"context"
@@ -23,20 +25,26 @@ const (
 	prefetch  = 100
 )
 
-// load is what goes on against the broker while it is killed: it never stops to wait for it.
-type load struct {
-	addr     string
-	ledger   *ledger
+// Load never stops to wait for the broker.
+type Load struct {
+	Ledger *Ledger
+	Pace   time.Duration // between two bursts of up to 20 messages of each producer
+
+	addrs    []string
 	stopping atomic.Bool
 	produce  sync.WaitGroup
 	consume  sync.WaitGroup
 	cancel   context.CancelFunc
 }
 
-func newLoad(addr string) *load { return &load{addr: addr, ledger: newLedger()} }
+// New is a load on the brokers at the addresses; each client takes one of them by chance.
+func New(addrs ...string) *Load {
+	return &Load{addrs: addrs, Ledger: newLedger(), Pace: 4 * time.Millisecond}
+}
 
-func (l *load) dial() (*amqp.Connection, *amqp.Channel, error) {
-	c, err := amqp.DialConfig("amqp://guest:guest@"+l.addr+"/", amqp.Config{Heartbeat: 10 * time.Second, Dial: amqp.DefaultDial(2 * time.Second)})
+// Dial opens a connection and a channel to one of the brokers.
+func (l *Load) Dial() (*amqp.Connection, *amqp.Channel, error) {
+	c, err := amqp.DialConfig("amqp://guest:guest@"+l.addrs[rand.IntN(len(l.addrs))]+"/", amqp.Config{Heartbeat: 2 * time.Second, Dial: amqp.DefaultDial(2 * time.Second)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,8 +55,9 @@ func (l *load) dial() (*amqp.Connection, *amqp.Channel, error) {
 	return c, ch, nil
 }
 
-func (l *load) declare() error {
-	c, ch, err := l.dial()
+// Declare makes the queues.
+func (l *Load) Declare() error {
+	c, ch, err := l.Dial()
 	if err != nil {
 		return err
 	}
@@ -73,7 +82,8 @@ func (l *load) declare() error {
 	return nil
 }
 
-func (l *load) start(ctx context.Context, seed uint64) {
+// Start starts producers and consumers. The seed repeats their choices.
+func (l *Load) Start(ctx context.Context, seed uint64) {
 	consuming, cancel := context.WithCancel(ctx)
 	l.cancel = cancel
 	for p := range producers {
@@ -81,7 +91,7 @@ func (l *load) start(ctx context.Context, seed uint64) {
 	}
 	for q := range queues {
 		for n := range 2 {
-			c := &consumer{load: l, who: fmt.Sprintf("consumer %d of %s", n, queues[q]), queue: q, tx: n == 1, rng: rand.New(rand.NewPCG(seed, uint64(100+2*q+n)))}
+			c := &consumer{Load: l, who: fmt.Sprintf("consumer %d of %s", n, queues[q]), queue: q, tx: n == 1, rng: rand.New(rand.NewPCG(seed, uint64(100+2*q+n)))}
 			l.consume.Go(func() { c.run(consuming) })
 		}
 	}
@@ -100,11 +110,11 @@ func targets(producer int) (exchange, key string, reached []int) {
 
 // producer publishes with at most window messages unconfirmed, each with the next sequence: what was
 // not confirmed when a connection ended is not sent again.
-func (l *load) producer(ctx context.Context, num int, rng *rand.Rand) {
+func (l *Load) producer(ctx context.Context, num int, rng *rand.Rand) {
 	exchange, key, reached := targets(num)
 	seq := 0
 	for !l.stopping.Load() && ctx.Err() == nil {
-		conn, ch, err := l.dial()
+		conn, ch, err := l.Dial()
 		if err == nil {
 			err = ch.Confirm(false)
 		}
@@ -122,22 +132,22 @@ func (l *load) producer(ctx context.Context, num int, rng *rand.Rand) {
 				w := wait[0]
 				wait = wait[1:]
 				ok, err := w.d.WaitContext(ctx)
-				if err != nil || conn.IsClosed() && !ok {
+				if err != nil || !ok && ch.IsClosed() {
 					return // nobody knows what became of it
 				}
 				if !ok {
-					l.ledger.fail("producer %d: message %d was refused", num, w.seq)
+					l.Ledger.refuse()
 					continue
 				}
 				for _, q := range reached {
-					l.ledger.confirm(id{q, num, w.seq})
+					l.Ledger.confirm(id{q, num, w.seq})
 				}
 			}
 		}
-		for !l.stopping.Load() && !conn.IsClosed() {
+		for !l.stopping.Load() && !ch.IsClosed() {
 			for range 1 + rng.IntN(20) {
 				for _, q := range reached {
-					l.ledger.sent(id{q, num, seq})
+					l.Ledger.sent(id{q, num, seq})
 				}
 				body := fmt.Sprintf("%d %d %s", num, seq, strings.Repeat("x", rng.IntN(1024)))
 				d, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
@@ -148,7 +158,7 @@ func (l *load) producer(ctx context.Context, num int, rng *rand.Rand) {
 				seq++
 			}
 			settle(window)
-			pause(ctx, 4*time.Millisecond)
+			pause(ctx, l.Pace)
 		}
 		settle(0)
 		_ = conn.Close() // it may be closed
@@ -157,7 +167,7 @@ func (l *load) producer(ctx context.Context, num int, rng *rand.Rand) {
 
 // consumer is a consumer of a queue, connected anew whenever its connection ends.
 type consumer struct {
-	*load
+	*Load
 	who   string
 	queue int
 	tx    bool // acknowledges in transactions
@@ -166,7 +176,7 @@ type consumer struct {
 
 func (c *consumer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		conn, ch, err := c.dial()
+		conn, ch, err := c.Dial()
 		if err != nil {
 			pause(ctx, 50*time.Millisecond)
 			continue
@@ -203,7 +213,7 @@ func (c *consumer) take(ctx context.Context, ch *amqp.Channel) error {
 		if c.rng.IntN(300) == 0 {
 			return nil
 		}
-		c.ledger.ack(batch)
+		c.Ledger.ack(batch)
 		if err := ch.Ack(tag, true); err != nil {
 			return err
 		}
@@ -211,7 +221,7 @@ func (c *consumer) take(ctx context.Context, ch *amqp.Channel) error {
 			if err := ch.TxCommit(); err != nil {
 				return err
 			}
-			c.ledger.commit(batch)
+			c.Ledger.commit(batch)
 		}
 	}
 	return nil
@@ -229,13 +239,13 @@ func (c *consumer) batch(ctx context.Context, in <-chan amqp.Delivery, last map[
 			}
 			m := id{queue: c.queue}
 			if n, err := fmt.Sscan(string(d.Body), &m.producer, &m.seq); n != 2 {
-				c.ledger.fail("%s: body %.40q: %v", c.who, d.Body, err)
+				c.Ledger.Fail("%s: body %.40q: %v", c.who, d.Body, err)
 				return nil, 0, err
 			}
-			c.ledger.deliver(m, d.Redelivered, c.who)
+			c.Ledger.deliver(m, d.Redelivered, c.who)
 			if !d.Redelivered {
 				if was, ok := last[m.producer]; ok && m.seq < was {
-					c.ledger.fail("%s: %+v came after %d of its producer", c.who, m, was)
+					c.Ledger.Fail("%s: %+v came after %d of its producer", c.who, m, was)
 				}
 				last[m.producer] = m.seq
 			}
@@ -256,11 +266,11 @@ func (c *consumer) batch(ctx context.Context, in <-chan amqp.Delivery, last map[
 	return batch, tag, nil
 }
 
-// progress waits until n more messages were confirmed and acknowledged.
-func (l *load) progress(ctx context.Context, n int) error {
-	confirmed, acked := l.ledger.counts()
+// Progress waits until n more messages were confirmed and acknowledged.
+func (l *Load) Progress(ctx context.Context, n int) error {
+	confirmed, acked := l.Ledger.counts()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		c, a := l.ledger.counts()
+		c, a := l.Ledger.counts()
 		if c >= confirmed+n && a >= acked+n {
 			return nil
 		}
@@ -268,17 +278,17 @@ func (l *load) progress(ctx context.Context, n int) error {
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("the load does not get on: %s; %v", l.ledger.summary(), l.ledger.wrong)
+	return fmt.Errorf("the load does not get on: %s; %v", l.Ledger.Summary(), l.Ledger.wrong)
 }
 
-// finish ends the producers, waits until every confirmed message was delivered and the queues are
+// Finish ends the producers, waits until every confirmed message was delivered and the queues are
 // empty, and ends the consumers.
-func (l *load) finish(ctx context.Context) error {
+func (l *Load) Finish(ctx context.Context) error {
 	l.stopping.Store(true)
 	l.produce.Wait()
 	end := time.Now().Add(time.Minute)
 	for {
-		n, first := l.ledger.missing()
+		n, first := l.Ledger.missing()
 		if n == 0 {
 			break
 		}
@@ -293,8 +303,8 @@ func (l *load) finish(ctx context.Context) error {
 }
 
 // empty waits until nothing is ready in any queue.
-func (l *load) empty(ctx context.Context, end time.Time) error {
-	c, ch, err := l.dial()
+func (l *Load) empty(ctx context.Context, end time.Time) error {
+	c, ch, err := l.Dial()
 	if err != nil {
 		return err
 	}
@@ -314,4 +324,16 @@ func (l *load) empty(ctx context.Context, end time.Time) error {
 		}
 	}
 	return nil
+}
+
+// pause waits; false tells that ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
