@@ -98,7 +98,7 @@ var frames = []Probe{
 		}
 		r := e.opened()
 		r.put(method(1, 50, 10, short(0), shortstr(q), octet(2), inner))
-		e.say("%s", r.read())
+		e.say("%.50s", r.read())
 	}},
 	{"a header with a body of a terabyte", func(e *env) {
 		q := e.queue("q", "d", nil)
