@@ -44,6 +44,9 @@ const (
 	CodeSetPolicy           core.Code = 74
 	CodeDeletePolicy        core.Code = 75
 	CodeRetain              core.Code = 80
+	CodeSetSubscription     core.Code = 90
+	CodeDeleteSubscription  core.Code = 91
+	CodeSeekSubscription    core.Code = 92
 )
 
 // levels are the feature levels that commands need; 0: this program does not know the code.
@@ -86,6 +89,9 @@ var levels = [256]uint8{
 	CodeSetPolicy:           3,
 	CodeDeletePolicy:        3,
 	CodeRetain:              3,
+	CodeSetSubscription:     3,
+	CodeDeleteSubscription:  3,
+	CodeSeekSubscription:    3,
 }
 
 // known reports whether State.command has the code.

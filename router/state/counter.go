@@ -10,9 +10,10 @@ import (
 
 // The counters. Each holds the next number to give; numbers are never given twice.
 const (
-	counterQueues    = "queue" // from 1
-	counterProducers = "producer"
-	counterExchanges = "exchange" // from 1
+	counterQueues        = "queue" // from 1
+	counterProducers     = "producer"
+	counterExchanges     = "exchange" // from 1
+	counterSubscriptions = "subscription"
 )
 
 // take gives n consecutive numbers of a counter.

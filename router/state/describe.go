@@ -96,6 +96,12 @@ func Describe(code core.Code, body []byte) string {
 		return describe("set policy", body, decodeSetPolicy)
 	case CodeDeletePolicy:
 		return describe("delete policy", body, decodeDeletePolicy)
+	case CodeSetSubscription:
+		return describe("set subscription", body, decodeSetSubscription)
+	case CodeDeleteSubscription:
+		return describe("delete subscription", body, decodeDeleteSubscription)
+	case CodeSeekSubscription:
+		return describe("seek subscription", body, decodeSeekSubscription)
 	default:
 		return fmt.Sprintf("unknown command %d, %d bytes", code, len(body))
 	}

@@ -69,8 +69,7 @@ func (s *script) exchangeCommand() (core.Command, func(core.Result) string) {
 		c := DeleteNamespace{Name: s.first()}
 		return c.Command(), nil
 	}
-	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
-	return core.Command{}, nil
+	return s.subscriptionCommand()
 }
 
 func scriptName(v string) core.Name {

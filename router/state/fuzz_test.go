@@ -79,6 +79,9 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeCreateAckGroup, (*CreateAckGroup).Command)
 		again(t, b, decodeDeleteAckGroup, (*DeleteAckGroup).Command)
 		again(t, b, decodeSettle, (*Settle).Command)
+		again(t, b, decodeSetSubscription, (*SetSubscription).Command)
+		again(t, b, decodeDeleteSubscription, (*DeleteSubscription).Command)
+		again(t, b, decodeSeekSubscription, (*SeekSubscription).Command)
 		again(t, b, decodeOpenSession, (*OpenSession).Command)
 		again(t, b, decodeEndSession, (*EndSession).Command)
 		again(t, b, decodeAcquireLease, (*AcquireLease).Command)
@@ -211,7 +214,7 @@ func everyCommand(t testing.TB) []core.Command {
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
-	}, append(everyQueueCommand(t), everyExchangeCommand(t)...)...)
+	}, append(everyQueueCommand(t), everySubscriptionCommand()...)...)
 }
 
 // everyQueueCommand has one of each kind that is about named queues and acknowledgements.

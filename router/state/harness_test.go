@@ -135,6 +135,7 @@ func (m *machine) dump() string {
 	}
 	m.dumpQueues(&b)
 	m.dumpRouting(&b)
+	m.dumpSubscriptions(&b)
 	m.dumpMembers(&b)
 	m.dumpLeases(&b)
 	m.dumpGroups(&b)

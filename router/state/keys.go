@@ -22,6 +22,7 @@ import (
 //	i s <exchange u64> <kind> <id u64> <len, key> <digest>   a binding, below its source
 //	i d <kind> <id u64> <exchange u64> <len, key> <digest>   nothing: the same, below its destination
 //	k <len, namespace> <name>      a retained message of MQTT, null characters for slashes
+//	j s <len, namespace> <name>    a subscription
 //	l l <name>                     a lease: who owns the name
 //	l n <node>                     a node's session
 //	l s <session u64> <name>       nothing: the lease hangs on the session
@@ -61,6 +62,7 @@ const (
 	prefixDeath     = 'w'
 
 	prefixAttributes = 'x'
+	prefixHTTP       = 'j'
 	prefixPolicy     = 'z'
 )
 

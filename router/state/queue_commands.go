@@ -207,9 +207,14 @@ func decodeCreateAckGroup(body []byte) (c CreateAckGroup, err error) {
 
 func (s *State) createAckGroup(tx txn, body []byte) core.Result {
 	cmd, err := decodeCreateAckGroup(body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return invalid("create group", err)
+	}
+	return s.addAckGroup(tx, &cmd)
+}
+
+func (s *State) addAckGroup(tx txn, cmd *CreateAckGroup) core.Result {
+	switch {
 	case cmd.From < FromStart:
 		return refused(core.Invalid, "create group: offset %d", cmd.From)
 	case cmd.Group == "":
@@ -268,6 +273,10 @@ func (s *State) deleteAckGroup(tx txn, body []byte) core.Result {
 	if err != nil {
 		return invalid("delete group", err)
 	}
+	return s.dropAckGroup(tx, &cmd)
+}
+
+func (s *State) dropAckGroup(tx txn, cmd *DeleteAckGroup) core.Result {
 	a, err := s.ackGroups(tx, cmd.Queue)
 	switch {
 	case err != nil:

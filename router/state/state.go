@@ -293,6 +293,12 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.releaseLease(tx, body)
 	case CodeSweepLeases:
 		return s.sweepLeases(tx, body)
+	case CodeSetSubscription:
+		return s.setSubscription(tx, c, body)
+	case CodeDeleteSubscription:
+		return s.deleteSubscription(tx, body)
+	case CodeSeekSubscription:
+		return s.seekSubscription(tx, body)
 	case CodeDigest:
 		return s.digest(c, body)
 	case CodeDeclareExchange:
