@@ -23,7 +23,10 @@ type ConsumeSpec struct {
 	Buffer int
 	// Credit, where it is not 0, is how many deliveries there will be in all, before
 	// Consumer.Grant.
-	Credit    int64
+	Credit int64
+	// Idle says that there are none before the first Grant. Such a consumer keeps its group
+	// at work, so that those who come and go need not wait for it.
+	Idle      bool
 	Priority  int           // a higher one is served first
 	Lease     time.Duration // after that a delivery has failed; 0: as long as the consumer is there
 	Exclusive bool          // no other consumer beside this one
@@ -114,7 +117,7 @@ func (r *Router) Consume(ctx context.Context, p Principal, spec ConsumeSpec) (*C
 		all: &r.consumers, spec: spec, credit: spec.Credit,
 		signal: make(chan struct{}, 1), attached: make(chan error, 1),
 	}
-	if spec.Credit == 0 {
+	if spec.Credit == 0 && !spec.Idle {
 		c.credit = dispatch.Unlimited
 	}
 	c.reader.init(r, spec.Queue)
@@ -313,10 +316,17 @@ func (c *Consumer) Cancel() {
 }
 
 // Close ends the consumer. Deliveries that it has not settled are delivered again, unless
-// they have leases: those run on. It may be called again.
+// they have leases: those run on. What was not taken goes back at once. It may be called
+// again.
 func (c *Consumer) Close() {
 	c.Cancel()
-	c.all.remove(c)
+	if c.spec.Lease == 0 || c.spec.NoAck {
+		c.all.remove(c)
+		return
+	}
+	// What was delivered before the dispatcher heard of the end is still on its way, under a
+	// lease: receive gives it back. Any answer comes after it.
+	c.all.request(toHub{kind: hubExtend, queue: c.spec.Queue, group: c.spec.Group}, func(fromHub) { c.all.remove(c) })
 }
 
 // emptyLocked empties the inbox.

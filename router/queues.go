@@ -124,6 +124,9 @@ func (r *Router) Queue(n core.Name) (*Queue, error) {
 	return q, err
 }
 
+// QueueByID finds a queue by its id. The error is of kind NotFound when there is none.
+func (r *Router) QueueByID(id core.QueueID) (*Queue, error) { return r.queueByID(id) }
+
 func (r *Router) queueByID(id core.QueueID) (*Queue, error) {
 	q, err := r.state.QueueByID(id)
 	if err == nil && q == nil {

@@ -24,6 +24,8 @@ type api struct {
 	ctx  context.Context //nolint:containedctx // ends what waits when the interface is closed
 	stop context.CancelFunc
 
+	keepers keepers
+
 	mu     sync.Mutex // guards what follows
 	calls  sync.WaitGroup
 	closed bool
@@ -49,6 +51,7 @@ func (s *Server) CloseAPI() {
 	a.mu.Unlock()
 	a.stop()
 	a.calls.Wait()
+	a.keepers.close()
 }
 
 // enter is false when the data plane is closed.
@@ -88,6 +91,9 @@ func endpoints() *mux[handler] {
 			m.handle(e.method, prefix+e.path, e.do)
 		}
 	}
+	m.handle("GET", "/v1/namespaces", listNamespaces)
+	m.handle("PUT", "/v1/namespaces/{namespace}", putNamespace)
+	m.handle("DELETE", "/v1/namespaces/{namespace}", deleteNamespace)
 	return m
 }
 
@@ -112,6 +118,29 @@ var calls = []struct {
 	{"POST", "/queues/{queue}:purge", purgeQueue},
 	{"GET", "/queues/{queue}/messages", peekQueue},
 	{"POST", "/queues/{queue}/messages", publishToQueue},
+	{"POST", "/queues/{queue}:pull", pull},
+	{"POST", "/queues/{queue}:ack", ack},
+	{"POST", "/queues/{queue}:nack", nack},
+	{"POST", "/queues/{queue}:extend", extend},
+
+	{"GET", "/exchanges", listExchanges},
+	{"GET", "/exchanges/{exchange}", getExchange},
+	{"PUT", "/exchanges/{exchange}", putExchange},
+	{"DELETE", "/exchanges/{exchange}", deleteExchange},
+	{"GET", "/exchanges/{exchange}/bindings", listBindings},
+	{"POST", "/exchanges/{exchange}/bindings", bind},
+	{"DELETE", "/exchanges/{exchange}/bindings", unbind},
+	{"POST", "/exchanges/{exchange}/messages", publishToExchange},
+
+	{"GET", "/subscriptions", listSubscriptions},
+	{"GET", "/subscriptions/{subscription}", getSubscription},
+	{"PUT", "/subscriptions/{subscription}", putSubscription},
+	{"DELETE", "/subscriptions/{subscription}", deleteSubscription},
+	{"POST", "/subscriptions/{subscription}:pull", pull},
+	{"POST", "/subscriptions/{subscription}:ack", ack},
+	{"POST", "/subscriptions/{subscription}:nack", nack},
+	{"POST", "/subscriptions/{subscription}:extend", extend},
+	{"POST", "/subscriptions/{subscription}:seek", seekSubscription},
 }
 
 // callTimeout bounds a call that waits for the log. What is under way then may or may not

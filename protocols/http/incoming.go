@@ -32,6 +32,7 @@ type messageJSON struct {
 	ValueBase64 *string         `json:"valueBase64"`
 	Headers     headersJSON     `json:"headers"`
 	Partition   *int32          `json:"partition"`
+	RoutingKey  *string         `json:"routingKey"`
 
 	Timestamp       *timeJSON `json:"timestamp"`
 	Tag             string    `json:"tag"`
@@ -183,6 +184,9 @@ func (j *messageJSON) incoming(now int64) incoming {
 	}
 	m.setTimes(now, j.TTLMs, (*int64)(j.ExpiresAt), j.DelayMs, (*int64)(j.DeliverAt))
 	m.setKey(j.Key, j.KeyBase64)
+	if j.RoutingKey != nil {
+		m.RoutingKey = *j.RoutingKey
+	}
 	m.setValue(j.Value, j.ValueBase64)
 	return m
 }
@@ -335,6 +339,9 @@ func fromHeaders(h *fasthttp.RequestHeader, now int64) incoming {
 		return nil
 	}
 	m.setKey(text("X-Key"), text("X-Key-Base64"))
+	if v := h.Peek("X-Routing-Key"); v != nil {
+		m.RoutingKey = string(v)
+	}
 	if v := h.Peek("X-Correlation-Id"); len(v) > 0 {
 		m.CorrelationID = bytes.Clone(v)
 	}

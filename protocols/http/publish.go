@@ -14,6 +14,7 @@ type resultJSON struct {
 	ID        string       `json:"id,omitempty"` // where it is
 	Partition *int32       `json:"partition,omitempty"`
 	Offset    *core.Offset `json:"offset,omitempty"`
+	Queues    *int         `json:"queues,omitempty"` // that got it through an exchange
 	Code      string       `json:"code,omitempty"`
 	Detail    string       `json:"detail,omitempty"`
 	Retryable bool         `json:"retryable,omitempty"`

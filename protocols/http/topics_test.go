@@ -14,7 +14,6 @@ func TestTopics(t *testing.T) {
 	s.do("PATCH", "/v1/topics/a", `{"configs": {"retention.ms": null, "cleanup.policy": "compact"}}`).want(t, 200, `"configs":{"cleanup.policy":"compact"}`)
 	s.do("GET", "/v1/topics/a", "").want(t, 200, `{"partition":2,"start":0,"end":0,"bytes":0}`)
 	s.do("GET", "/v1/topics/a/configs", "").want(t, 200, `{"name":"cleanup.policy","value":"compact","default":false`)
-	s.do("PUT", "/v1/namespaces/other/topics/a", "").want(t, 201, `"namespace":"other"`, `"partitions":1`)
 
 	s.do("PATCH", "/v1/topics/a", `{"partitions": 1}`).want(t, 400, `"code":"invalid"`, `"retryable":false`)
 	s.do("PUT", "/v1/topics/b", `{"configs": {"no.such": "1"}}`).want(t, 400, "no.such")

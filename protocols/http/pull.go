@@ -1,0 +1,404 @@
+package httpd
+
+import (
+	"sync"
+	"time"
+
+	"polylog/core"
+	"polylog/core/message"
+	"polylog/router"
+)
+
+// pullSpec is the body of :pull.
+type pullSpec struct {
+	Max           int   `json:"max"`           // messages; 10 where it is left out
+	WaitMs        int64 `json:"waitMs"`        // for the first one; 0: not at all
+	AckDeadlineMs int64 `json:"ackDeadlineMs"` // the subscription's where it is left out
+}
+
+const (
+	defaultPull = 10
+	maxPull     = 1000
+	maxWait     = 30_000   // ms
+	pullBytes   = 16 << 20 // of values in an answer, about
+	// linger is how long a pull that has something waits for the rest of what is there.
+	linger = 5 * time.Millisecond
+	// peekEvery is how often a waiting pull looks whether its client is still there.
+	peekEvery = time.Second
+)
+
+// pulledJSON is a delivery.
+type pulledJSON struct {
+	Receipt       string `json:"receipt"`
+	DeliveryCount int    `json:"deliveryCount"`         // this one counted
+	Redelivered   bool   `json:"redelivered,omitempty"` // it may have been delivered before
+	outgoingJSON
+}
+
+// pull gives out messages under leases. What its client cannot have got, because it is gone,
+// goes back before anybody waits for its lease.
+func pull(c *call) error {
+	spec := pullSpec{Max: defaultPull}
+	if err := c.definition(&spec); err != nil {
+		return err
+	}
+	src, err := c.source()
+	if err != nil {
+		return err
+	}
+	if spec.AckDeadlineMs == 0 {
+		spec.AckDeadlineMs = src.options.AckDeadlineMs
+	}
+	switch {
+	case spec.Max < 1 || spec.Max > maxPull:
+		return invalid("max is %d, want 1 to %d", spec.Max, maxPull)
+	case spec.WaitMs < 0 || spec.WaitMs > maxWait:
+		return invalid("waitMs is %d, want 0 to %d", spec.WaitMs, maxWait)
+	case spec.AckDeadlineMs < minDeadline || spec.AckDeadlineMs > maxDeadline:
+		return invalid("ackDeadlineMs is %d, want %d to %d", spec.AckDeadlineMs, minDeadline, maxDeadline)
+	}
+	p := puller{call: c, src: src, spec: &spec, wake: make(chan struct{}, 1)}
+	err = p.open()
+	if core.KindOf(err) == core.NotFound && src.ensure != nil { // a partition that is new
+		p.close()
+		if err = src.ensure(c.ctx); err == nil {
+			err = p.open()
+		}
+	}
+	defer p.close()
+	if err != nil {
+		return err
+	}
+	if err := p.run(); err != nil && len(p.got) == 0 {
+		return err
+	}
+	if gone(c.Conn()) {
+		p.giveBack()
+		return core.E(core.Closed, "the client is gone")
+	}
+	answer := struct {
+		Messages []pulledJSON `json:"messages"`
+	}{make([]pulledJSON, len(p.got))}
+	for i := range p.got {
+		g := &p.got[i]
+		rc := receipt{g.partition, g.Attempts, g.Receipt}
+		answer.Messages[i] = pulledJSON{
+			Receipt: rc.encode(src.group), DeliveryCount: g.Attempts + 1, Redelivered: g.Redelivered,
+			outgoingJSON: outgoing(int32(g.partition), &g.Record, 0),
+		}
+		answer.Messages[i].Deaths = jsonOfDeaths(g.Deaths)
+	}
+	return c.answer(200, answer)
+}
+
+// puller is one pull at work: a consumer on each partition, with credit for no more than is
+// wanted in all, but for one a partition.
+type puller struct {
+	*call
+	src   *source
+	spec  *pullSpec
+	wake  chan struct{}
+	parts []pullPart
+	got   []pulled
+	bytes int
+}
+
+type pullPart struct {
+	*router.Consumer
+	owed int // deliveries that it may still get
+}
+
+type pulled struct {
+	partition int
+	router.Delivery
+}
+
+// open begins to consume. After an error, close is to be called too.
+func (p *puller) open() error {
+	p.parts = make([]pullPart, len(p.src.queues))
+	errs := make([]error, len(p.parts))
+	share := max(p.spec.Max/len(p.parts), 1)
+	var all sync.WaitGroup
+	for i, q := range p.src.queues {
+		all.Go(func() {
+			if !p.src.single { // there a keeper would be the one that gets messages
+				p.keep(p.call.ctx, p.principal, q, p.src.group)
+			}
+			p.parts[i].owed = share
+			p.parts[i].Consumer, errs[i] = p.router.Consume(p.call.ctx, p.principal, router.ConsumeSpec{
+				Queue: q, Group: p.src.group, Credit: int64(share), Buffer: maxPull,
+				Lease: time.Duration(p.spec.AckDeadlineMs) * time.Millisecond, Wake: p.notify,
+			})
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *puller) notify() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the consumers: what they have not been asked for goes back.
+func (p *puller) close() {
+	for _, one := range p.parts {
+		if one.Consumer != nil {
+			one.Close()
+		}
+	}
+}
+
+// run waits for messages: until the first ones are there, and what is there with them.
+func (p *puller) run() error {
+	deadline := time.NewTimer(p.firstWait())
+	defer deadline.Stop()
+	peek := time.NewTicker(peekEvery)
+	defer peek.Stop()
+	lingers := false
+	for {
+		more, err := p.take()
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(p.got) >= p.spec.Max, p.bytes >= pullBytes, len(p.got) > 0 && !more:
+			return nil
+		case len(p.got) > 0 && !lingers:
+			lingers = true
+			deadline.Reset(linger)
+		}
+		select {
+		case <-p.wake:
+		case <-deadline.C:
+			return nil
+		case <-p.api.ctx.Done():
+			return core.E(core.Closed, "this node is shutting down")
+		case <-peek.C:
+			if gone(p.Conn()) {
+				return core.E(core.Closed, "the client is gone")
+			}
+		}
+	}
+}
+
+// firstWait is how long to wait for the first message. Without a wait it is as long as one
+// that is there may take to come from the leader.
+func (p *puller) firstWait() time.Duration {
+	return max(time.Duration(p.spec.WaitMs)*time.Millisecond, noWait)
+}
+
+const noWait = 100 * time.Millisecond
+
+// take takes what is there. It is true where more may come at once, since a partition has
+// given all that it was asked for.
+func (p *puller) take() (more bool, err error) {
+	var ds []router.Delivery
+	for i := range p.parts {
+		part := &p.parts[i]
+		room := p.spec.Max - len(p.got)
+		if room <= 0 || p.bytes >= pullBytes {
+			break
+		}
+		if ds, err = part.Take(ds[:0], room); err != nil {
+			return false, err
+		}
+		part.owed -= len(ds)
+		for _, d := range ds {
+			if p.wants(part.Consumer, &d) {
+				p.got = append(p.got, pulled{i, d})
+				p.bytes += len(d.Record.Value)
+			}
+		}
+		if room = p.spec.Max - len(p.got); part.owed == 0 && room > 0 {
+			part.owed = room
+			part.Grant(int64(room))
+			more = true
+		}
+	}
+	return more, nil
+}
+
+// wants reports whether a delivery is for the client. Else it is settled: a message that the
+// filter does not want or that has expired is done, one that is not due yet rests until then.
+func (p *puller) wants(from *router.Consumer, d *router.Delivery) bool {
+	now := p.srv.opts.now()
+	due := message.DeliverAt(&d.Record)
+	expires := message.ExpiresAt(&d.Record)
+	switch {
+	case expires > 0 && expires <= now, !p.src.options.Filter.wants(&d.Record):
+		from.Settle(router.Done, 0, []router.Receipt{d.Receipt}, nil)
+	case due > now:
+		from.Settle(router.Release, time.Duration(due-now)*time.Millisecond, []router.Receipt{d.Receipt}, nil)
+	default:
+		return true
+	}
+	return false
+}
+
+// giveBack releases what was taken.
+func (p *puller) giveBack() {
+	for _, g := range p.got {
+		p.parts[g.partition].Settle(router.Release, 0, []router.Receipt{g.Receipt}, nil)
+	}
+}
+
+// receiptsSpec is the body of :ack, :nack and :extend.
+type receiptsSpec struct {
+	Receipts []string `json:"receipts"`
+	// Of :nack: when the message is delivered again, instead of when the subscription says;
+	// whether it is dead; whether this was no failure.
+	DelayMs    *int64 `json:"delayMs"`
+	DeadLetter bool   `json:"deadLetter"`
+	Uncounted  bool   `json:"uncounted"`
+	// Of :extend: the lease from now on; the subscription's where it is left out.
+	AckDeadlineMs int64 `json:"ackDeadlineMs"`
+}
+
+// settleGroup is the receipts of one partition that are settled alike.
+type settleGroup struct {
+	partition int
+	after     time.Duration
+}
+
+// receipts reads the body and sorts its receipts. results has what is wrong with some.
+func (c *call) receipts(after func(*receiptsSpec, *source, *receipt) (time.Duration, error)) (
+	spec receiptsSpec, src *source, groups map[settleGroup][]int, rs []receipt, results []resultJSON, err error,
+) {
+	b, err := c.body(c.srv.opts.MaxBody)
+	if err != nil {
+		return spec, nil, nil, nil, nil, err
+	}
+	if err = decodeJSON(b, &spec); err != nil {
+		return spec, nil, nil, nil, nil, err
+	}
+	if n := len(spec.Receipts); n == 0 || n > maxMessages {
+		return spec, nil, nil, nil, nil, invalid("%d receipts, want 1 to %d", n, maxMessages)
+	}
+	if src, err = c.source(); err != nil {
+		return spec, nil, nil, nil, nil, err
+	}
+	groups = map[settleGroup][]int{}
+	rs = make([]receipt, len(spec.Receipts))
+	results = make([]resultJSON, len(rs))
+	for i, text := range spec.Receipts {
+		one, err := decodeReceipt(text, src.group, len(src.queues))
+		if err != nil {
+			results[i] = failure(err)
+			continue
+		}
+		rs[i] = one
+		wait, err := after(&spec, src, &one)
+		if err != nil {
+			return spec, nil, nil, nil, nil, err
+		}
+		g := settleGroup{one.partition, wait}
+		groups[g] = append(groups[g], i)
+	}
+	return spec, src, groups, rs, results, nil
+}
+
+// outcomes writes what became of some receipts.
+func outcomes(results []resultJSON, at []int, kinds []core.Kind, err error) {
+	for i, n := range at {
+		switch {
+		case err != nil:
+			results[n] = failure(err)
+		case i < len(kinds) && kinds[i] == core.Conflict:
+			results[n] = failure(errStale)
+		case i < len(kinds) && kinds[i] != core.OK:
+			results[n] = failure(kinds[i])
+		default:
+			results[n] = resultJSON{Status: 200}
+		}
+	}
+}
+
+func pick(rs []receipt, at []int) []router.Receipt {
+	picked := make([]router.Receipt, len(at))
+	for i, n := range at {
+		picked[i] = rs[n].Receipt
+	}
+	return picked
+}
+
+// settleWith settles receipts, each group with its own delay, and answers when that is
+// committed.
+func settleWith(c *call, outcome func(*receiptsSpec) router.Outcome, after func(*receiptsSpec, *source, *receipt) (time.Duration, error)) error {
+	spec, src, groups, rs, results, err := c.receipts(after)
+	if err != nil {
+		return err
+	}
+	type settled struct {
+		at    []int
+		kinds []core.Kind
+		err   error
+	}
+	done := make(chan settled, len(groups))
+	for g, at := range groups {
+		c.router.Settle(c.principal, src.queues[g.partition], src.group, outcome(&spec), g.after, pick(rs, at), func(kinds []core.Kind, err error) {
+			done <- settled{at, kinds, err}
+		})
+	}
+	for range groups {
+		select {
+		case s := <-done:
+			outcomes(results, s.at, s.kinds, s.err)
+		case <-c.ctx.Done():
+			return core.E(core.Uncertain, "it was not confirmed in %s", callTimeout)
+		}
+	}
+	return c.answerEach(results)
+}
+
+func ack(c *call) error {
+	return settleWith(c, func(*receiptsSpec) router.Outcome { return router.Done },
+		func(*receiptsSpec, *source, *receipt) (time.Duration, error) { return 0, nil })
+}
+
+func nack(c *call) error {
+	return settleWith(c, func(s *receiptsSpec) router.Outcome {
+		switch {
+		case s.DeadLetter:
+			return router.Reject
+		case s.Uncounted:
+			return router.Release
+		}
+		return router.Fail
+	}, func(s *receiptsSpec, src *source, r *receipt) (time.Duration, error) {
+		switch {
+		case s.DelayMs == nil:
+			return src.options.Retry.after(r.attempts), nil
+		case *s.DelayMs < 0 || *s.DelayMs > maxRetry:
+			return 0, invalid("delayMs is %d, want 0 to %d", *s.DelayMs, maxRetry)
+		}
+		return time.Duration(*s.DelayMs) * time.Millisecond, nil
+	})
+}
+
+// extend moves the ends of leases.
+func extend(c *call) error {
+	spec, src, groups, rs, results, err := c.receipts(func(*receiptsSpec, *source, *receipt) (time.Duration, error) { return 0, nil })
+	if err != nil {
+		return err
+	}
+	lease := spec.AckDeadlineMs
+	if lease == 0 {
+		lease = src.options.AckDeadlineMs
+	}
+	if lease < minDeadline || lease > maxDeadline {
+		return invalid("ackDeadlineMs is %d, want %d to %d", lease, minDeadline, maxDeadline)
+	}
+	for g, at := range groups {
+		kinds, err := c.router.Extend(c.ctx, c.principal, src.queues[g.partition], src.group, time.Duration(lease)*time.Millisecond, pick(rs, at))
+		outcomes(results, at, kinds, err)
+	}
+	return c.answerEach(results)
+}

@@ -1,0 +1,342 @@
+package httpd
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"polylog/core"
+	"polylog/core/message"
+	"polylog/router"
+)
+
+// subscriptionSpec is what a subscription's creator says. The log keeps what it is of and how
+// its messages die; the rest is JSON in its attributes.
+type subscriptionSpec struct {
+	Topic           string `json:"topic,omitempty"`
+	Queue           string `json:"queue,omitempty"`
+	From            string `json:"from,omitempty"`            // start or end, of a new one
+	MaxDeliveries   int    `json:"maxDeliveries,omitempty"`   // 0: any number
+	DeadLetterQueue string `json:"deadLetterQueue,omitempty"` // made where it is not there
+	subscriptionOptions
+}
+
+// subscriptionOptions can be changed.
+type subscriptionOptions struct {
+	AckDeadlineMs int64      `json:"ackDeadlineMs,omitempty"`
+	Filter        *filter    `json:"filter,omitempty"`
+	Retry         *retryJSON `json:"retry,omitempty"`
+}
+
+// filter chooses messages: those that have one of the tags, and all of the headers.
+type filter struct {
+	Tags    []string          `json:"tags,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+func (f *filter) wants(r *core.Record) bool {
+	if f == nil {
+		return true
+	}
+	if len(f.Tags) > 0 {
+		tag, ok := message.HeaderOf(r, tagHeader)
+		if !ok || !slices.Contains(f.Tags, tag.Str()) {
+			return false
+		}
+	}
+	for name, want := range f.Headers {
+		if v, ok := message.HeaderOf(r, name); !ok || v.String() != want && v.Str() != want {
+			return false
+		}
+	}
+	return true
+}
+
+// retryJSON says how long a message that failed rests: minMs, and twice as long with each
+// failure more, up to maxMs.
+type retryJSON struct {
+	MinMs int64 `json:"minMs"`
+	MaxMs int64 `json:"maxMs"`
+}
+
+func (p *retryJSON) after(attempts int) time.Duration {
+	if p == nil || p.MinMs == 0 {
+		return 0
+	}
+	ms := p.MinMs
+	for ; attempts > 0 && ms < p.MaxMs; attempts-- {
+		ms *= 2
+	}
+	return time.Duration(min(ms, max(p.MaxMs, p.MinMs))) * time.Millisecond
+}
+
+// Bounds of what a subscription may say, in ms.
+const (
+	defaultDeadline = 30_000
+	minDeadline     = 1
+	maxDeadline     = 12 * 3600 * 1000
+	maxRetry        = 7 * 24 * 3600 * 1000
+	maxFilter       = 100 // tags, and headers
+)
+
+// check is why a specification is none, or nil.
+func (s *subscriptionSpec) check() error {
+	switch {
+	case (s.Topic == "") == (s.Queue == ""):
+		return invalid("a subscription is of a topic or of a queue")
+	case s.Queue != "" && (s.Filter != nil || s.MaxDeliveries != 0 || s.DeadLetterQueue != "" || s.From != ""):
+		return invalid("a subscription of a queue shares its messages with all others who read it: filter, from, maxDeliveries and deadLetterQueue are the queue's affair")
+	case s.From != "" && s.From != "start" && s.From != "end":
+		return invalid("from is %.20q, want start or end", s.From)
+	case s.MaxDeliveries == 1 || s.MaxDeliveries < 0:
+		return invalid("maxDeliveries is %d, want 2 or more, or 0 for any number", s.MaxDeliveries)
+	case s.AckDeadlineMs < minDeadline || s.AckDeadlineMs > maxDeadline:
+		return invalid("ackDeadlineMs is %d, want %d to %d", s.AckDeadlineMs, minDeadline, maxDeadline)
+	case s.Retry != nil && (s.Retry.MinMs < 0 || s.Retry.MaxMs < s.Retry.MinMs || s.Retry.MaxMs > maxRetry):
+		return invalid("retry is from %d to %d ms, want 0 to %d", s.Retry.MinMs, s.Retry.MaxMs, maxRetry)
+	case s.Filter != nil && len(s.Filter.Tags)+len(s.Filter.Headers) > maxFilter:
+		return invalid("the filter has more than %d tags and headers", maxFilter)
+	}
+	return nil
+}
+
+// subscriptionJSON is a subscription in answers.
+type subscriptionJSON struct {
+	Name      string    `json:"name"`
+	Namespace string    `json:"namespace"`
+	Created   time.Time `json:"created"`
+	Orphaned  bool      `json:"orphaned,omitempty"` // what it is of was deleted
+	subscriptionSpec
+	Counts *countsJSON `json:"counts,omitempty"`
+}
+
+// optionsAttribute is the attribute that holds the options.
+const optionsAttribute = "http"
+
+func optionsOf(s *router.Subscription) (o subscriptionOptions, err error) {
+	o.AckDeadlineMs = defaultDeadline
+	if text := s.Attributes[optionsAttribute]; text != "" {
+		err = json.Unmarshal([]byte(text), &o)
+	}
+	return o, err
+}
+
+func (c *call) jsonOfSubscription(s *router.Subscription) (j subscriptionJSON, err error) {
+	j = subscriptionJSON{Name: s.Name.Name, Namespace: s.Name.Namespace, Created: time.UnixMilli(s.Created).UTC()}
+	if j.subscriptionOptions, err = optionsOf(s); err != nil {
+		return j, err
+	}
+	if s.DeliveryLimit > 0 {
+		j.MaxDeliveries = s.DeliveryLimit + 1
+	}
+	j.DeadLetterQueue = s.DeadLetter.Name
+	if s.Topic.IsZero() {
+		q, err := c.router.QueueByID(s.Queue)
+		if j.Orphaned = core.KindOf(err) == core.NotFound; j.Orphaned {
+			return j, nil
+		}
+		if err != nil {
+			return j, err
+		}
+		j.Queue = q.Name.Name
+		return j, nil
+	}
+	t, ok := c.router.TopicByID(s.Topic)
+	if j.Orphaned = !ok; ok {
+		j.Topic = t.Name.Name
+	}
+	return j, nil
+}
+
+func listSubscriptions(c *call) error {
+	if err := c.onlyQuery("limit", "cursor"); err != nil {
+		return err
+	}
+	limit, after, err := c.page()
+	if err != nil {
+		return err
+	}
+	all, err := c.router.Subscriptions(c.namespace, after, limit+1)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Subscriptions []subscriptionJSON `json:"subscriptions"`
+		Next          string             `json:"next,omitempty"`
+	}{Subscriptions: []subscriptionJSON{}}
+	if len(all) > limit {
+		all = all[:limit]
+		answer.Next = all[limit-1].Name.Name
+	}
+	for _, s := range all {
+		if c.may(router.OpDescribe, router.ResourceGroup, core.Name{Name: s.Name.Name}) != nil {
+			continue
+		}
+		j, err := c.jsonOfSubscription(s)
+		if err != nil {
+			return err
+		}
+		answer.Subscriptions = append(answer.Subscriptions, j)
+	}
+	return c.answer(200, answer)
+}
+
+// subscription finds the subscription of the path, if the principal may do op with it.
+func (c *call) subscription(op router.Operation) (*router.Subscription, error) {
+	n := c.name("subscription")
+	if err := c.may(op, router.ResourceGroup, core.Name{Name: n.Name}); err != nil {
+		return nil, err
+	}
+	return c.router.Subscription(c.ctx, n)
+}
+
+func getSubscription(c *call) error {
+	if err := c.onlyQuery(); err != nil {
+		return err
+	}
+	s, err := c.subscription(router.OpDescribe)
+	if err != nil {
+		return err
+	}
+	j, err := c.jsonOfSubscription(s)
+	if err != nil {
+		return err
+	}
+	if j.Orphaned {
+		return c.answer(200, j)
+	}
+	src, err := c.sourceOf(s)
+	if err != nil {
+		return err
+	}
+	j.Counts = &countsJSON{}
+	for _, q := range src.queues {
+		n, err := c.router.CountQueue(c.ctx, q, src.group)
+		if err != nil {
+			return err
+		}
+		j.Counts.Ready += n.Ready
+		j.Counts.Unsettled += n.Unsettled
+		j.Counts.Delayed += n.Delayed
+	}
+	return c.answer(200, j)
+}
+
+// putSubscription creates a subscription, or changes the options of the one that is there.
+func putSubscription(c *call) error {
+	spec := subscriptionSpec{subscriptionOptions: subscriptionOptions{AckDeadlineMs: defaultDeadline}}
+	if err := c.definition(&spec); err != nil {
+		return err
+	}
+	if err := spec.check(); err != nil {
+		return err
+	}
+	s := router.SubscriptionSpec{Name: c.name("subscription"), From: router.FromEnd}
+	if spec.From == "start" {
+		s.From = router.FromStart
+	}
+	var err error
+	if spec.Topic != "" {
+		s.Topic, err = c.findTopic(core.Name{Namespace: c.namespace, Name: spec.Topic})
+	} else {
+		s.Queue, err = c.router.Queue(core.Name{Namespace: c.namespace, Name: spec.Queue})
+	}
+	if err != nil {
+		return err
+	}
+	s.Config.DeliveryLimit = max(spec.MaxDeliveries-1, 0)
+	if spec.DeadLetterQueue != "" {
+		s.Config.DeadLetter = core.Name{Namespace: c.namespace, Name: spec.DeadLetterQueue}
+		if err := c.needQueue(s.Config.DeadLetter); err != nil {
+			return err
+		}
+	}
+	options, err := json.Marshal(spec.subscriptionOptions)
+	if err != nil {
+		return err
+	}
+	s.Config.Attributes = map[string]string{optionsAttribute: string(options)}
+	sub, created, err := c.router.SetSubscription(c.ctx, c.principal, s)
+	if err != nil {
+		return err
+	}
+	j, err := c.jsonOfSubscription(sub)
+	if err != nil {
+		return err
+	}
+	if created {
+		return c.answer(201, j)
+	}
+	return c.answer(200, j)
+}
+
+// needQueue declares a queue where it is not there.
+func (c *call) needQueue(n core.Name) error {
+	_, err := c.router.Queue(n)
+	if core.KindOf(err) == core.NotFound {
+		_, _, err = c.router.DeclareQueue(c.ctx, c.principal, n, router.QueueConfig{Durable: true})
+	}
+	return err
+}
+
+func deleteSubscription(c *call) error {
+	if err := c.router.DeleteSubscription(c.ctx, c.principal, c.name("subscription")); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+// seekSpec says where to: exactly one of the three.
+type seekSpec struct {
+	To      string                 `json:"to"` // start or end
+	Time    *timeJSON              `json:"time"`
+	Offsets map[string]core.Offset `json:"offsets"` // by partition; others go to the end
+}
+
+// seekSubscription moves a subscription to a time or to offsets.
+func seekSubscription(c *call) error {
+	var spec seekSpec
+	if err := c.definition(&spec); err != nil {
+		return err
+	}
+	s, err := c.subscription(router.OpRead)
+	if err != nil {
+		return err
+	}
+	src, err := c.sourceOf(s)
+	if err != nil {
+		return err
+	}
+	from, to := router.FromEnd, []router.SeekTo(nil)
+	switch {
+	case spec.To == "start" && spec.Time == nil && spec.Offsets == nil:
+		from = router.FromStart
+	case spec.To == "end" && spec.Time == nil && spec.Offsets == nil:
+	case spec.To == "" && spec.Time != nil && spec.Offsets == nil:
+		for _, q := range src.queues {
+			o, _, ok, err := c.router.OffsetByTime(c.ctx, q, int64(*spec.Time))
+			if err != nil {
+				return err
+			}
+			if ok {
+				to = append(to, router.SeekTo{Queue: q, Offset: o})
+			}
+		}
+	case spec.To == "" && spec.Time == nil && len(spec.Offsets) > 0:
+		for text, o := range spec.Offsets {
+			p, err := strconv.Atoi(text)
+			if err != nil || p < 0 || p >= len(src.queues) || o < 0 {
+				return invalid("offset %d of partition %.20q: there are %d partitions", o, text, len(src.queues))
+			}
+			to = append(to, router.SeekTo{Queue: src.queues[p], Offset: o})
+		}
+		slices.SortFunc(to, func(a, b router.SeekTo) int { return int(a.Queue) - int(b.Queue) })
+	default:
+		return invalid(`want one of {"to": "start"}, {"to": "end"}, {"time": …} and {"offsets": {"0": 5}}`)
+	}
+	if err := c.router.SeekSubscription(c.ctx, c.principal, s.Name, from, to); err != nil {
+		return err
+	}
+	return c.noContent()
+}
