@@ -20,9 +20,12 @@ import (
 
 const (
 	kafkaPort = 9092
-	amqpPort  = 5672
 	httpPort  = 8080
 	nodePort  = 7420
+
+	// amqpAddr is in each node's own namespace, as its clients are: the only user there is yet may come
+	// from the same machine only.
+	amqpAddr = "127.0.0.1:5672"
 )
 
 // node is a machine: a host on the network, a disk, and a process that a supervisor starts again

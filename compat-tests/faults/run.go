@@ -60,7 +60,7 @@ func (r *run) setUp() error {
 		}
 		addr := func(port int) string { return fmt.Sprintf("%s:%d", r.net.Addr(n.host), port) }
 		n.polylog = harness.Polylog{
-			Bin: r.bin, Dir: n.dir, Data: data, KafkaAddr: addr(kafkaPort), AMQPAddr: addr(amqpPort), HTTPAddr: addr(httpPort),
+			Bin: r.bin, Dir: n.dir, Data: data, KafkaAddr: addr(kafkaPort), AMQPAddr: amqpAddr, HTTPAddr: addr(httpPort),
 			Flush: r.flush,
 			In:    func(start func() error) error { return r.net.Do(n.host, start) },
 		}
@@ -76,7 +76,8 @@ func (r *run) setUp() error {
 	if err := r.converged(60*time.Second, false); err != nil {
 		return fmt.Errorf("the cluster does not come up: %w", err)
 	}
-	r.queues = load.New(r.addrsOf(amqpPort)...)
+	r.queues = load.New(slices.Repeat([]string{amqpAddr}, len(r.nodes))...)
+	r.queues.In = func(i int, dial func() error) error { return r.net.Do(r.nodes[i].host, dial) }
 	r.queues.Pace = 40 * time.Millisecond
 	return errors.Join(r.createTopic(), r.queues.Declare())
 }
@@ -122,13 +123,10 @@ func (r *run) tearDown() (err error) {
 	return err
 }
 
-func (r *run) addrs() []string { return r.addrsOf(kafkaPort) }
-
-// addrsOf are the addresses of a port on every node.
-func (r *run) addrsOf(port int) []string {
+func (r *run) addrs() []string {
 	var a []string
 	for _, n := range r.nodes {
-		a = append(a, fmt.Sprintf("%s:%d", r.net.Addr(n.host), port))
+		a = append(a, n.polylog.KafkaAddr)
 	}
 	return a
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,9 @@ type Load struct {
 	Ledger *Ledger
 	Pace   time.Duration // between two bursts of up to 20 messages of each producer
 
+	// In dials where broker number i can be reached; nil is here.
+	In func(i int, dial func() error) error
+
 	addrs    []string
 	stopping atomic.Bool
 	produce  sync.WaitGroup
@@ -44,7 +48,18 @@ func New(addrs ...string) *Load {
 
 // Dial opens a connection and a channel to one of the brokers.
 func (l *Load) Dial() (*amqp.Connection, *amqp.Channel, error) {
-	c, err := amqp.DialConfig("amqp://guest:guest@"+l.addrs[rand.IntN(len(l.addrs))]+"/", amqp.Config{Heartbeat: 2 * time.Second, Dial: amqp.DefaultDial(2 * time.Second)})
+	i := rand.IntN(len(l.addrs))
+	config := amqp.Config{Heartbeat: 2 * time.Second, Dial: amqp.DefaultDial(2 * time.Second)}
+	if l.In != nil {
+		config.Dial = func(network, addr string) (c net.Conn, err error) {
+			err = l.In(i, func() error {
+				c, err = amqp.DefaultDial(2*time.Second)(network, addr)
+				return err
+			})
+			return c, err
+		}
+	}
+	c, err := amqp.DialConfig("amqp://guest:guest@"+l.addrs[i]+"/", config)
 	if err != nil {
 		return nil, nil, err
 	}
