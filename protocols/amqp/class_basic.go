@@ -31,7 +31,13 @@ func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error
 	if ch.hasConsumer(m.ConsumerTag) {
 		return hard(spec.NotAllowed, "attempt to reuse consumer tag '%s'", m.ConsumerTag)
 	}
+	if name == replyQueue {
+		return ch.consumeReplies(m)
+	}
 	q, err := ch.conn.accessible(ctx, name)
+	if t := ch.conn.streamInstead(err, name); t != nil {
+		return ch.consumeStream(ctx, m, t)
+	}
 	if err != nil {
 		return err
 	}
@@ -55,7 +61,7 @@ func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error
 func (ch *channel) hasConsumer(tag string) bool {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return ch.consumers[tag] != nil
+	return ch.consumers[tag] != nil || ch.streams[tag] != nil || ch.replies != nil && ch.replies.tag == tag
 }
 
 // consumerPriority is that of a consumer with these arguments.
@@ -71,6 +77,8 @@ func (ch *channel) consumerPriority(q *router.Queue, args message.Table) (int, e
 }
 
 func (ch *channel) basicCancel(ctx context.Context, m *spec.BasicCancel) error {
+	ch.cancelReplies(m.ConsumerTag)
+	ch.cancelStream(m.ConsumerTag)
 	if k := ch.cancel(m.ConsumerTag); k != nil && k.queue.AutoDelete {
 		// The queue is gone when the client knows that it may be. Nobody needs the counts.
 		if _, err := ch.conn.srv.router.CountQueue(ctx, k.queue.ID, ""); err != nil && core.KindOf(err) != core.NotFound {

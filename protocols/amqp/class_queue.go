@@ -15,6 +15,9 @@ import (
 
 func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error {
 	name := stripped(m.Queue)
+	if isReplyQueue(name) {
+		return ch.declaredReplies(m)
+	}
 	var q *router.Queue
 	var err error
 	if m.Passive {
@@ -22,10 +25,13 @@ func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error
 			return err
 		}
 		q, err = ch.conn.accessible(ctx, name)
+		if t := ch.conn.streamInstead(err, name); t != nil {
+			return ch.declaredStream(ctx, t, m.NoWait)
+		}
 	} else {
 		q, err = ch.declareQueue(ctx, name, m)
 	}
-	if err != nil {
+	if err != nil || q == nil {
 		return err
 	}
 	ch.lastQueue = q.Name.Name
@@ -51,7 +57,8 @@ func (ch *channel) declared(ctx context.Context, q *router.Queue) error {
 // number is a count as methods have it.
 func number(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// declareQueue finds or creates a queue.
+// declareQueue finds or creates a queue. It is nil when it is a stream, and the client has its
+// answer.
 func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueDeclare) (*router.Queue, error) {
 	c := ch.conn
 	fresh := name == ""
@@ -69,14 +76,22 @@ func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueD
 		// RabbitMQ.
 		q, err := c.srv.router.Queue(c.inNamespace(name))
 		if err == nil {
-			if err := ch.sameQueue(q, m); err != nil {
-				return nil, err
-			}
+			err = ch.sameQueue(q, m)
+		} else if t := c.streamInstead(err, name); t != nil {
+			err = equivalent(argType, c.queueText(name), &streamType, orClassic(argument(m.Arguments, argType)))
+		} else {
+			err = nil
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	config, err := ch.queueConfig(ctx, name, m)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case config.Kind == router.Stream:
+		return nil, ch.declareStream(ctx, name, m)
 	}
 	q, created, err := c.srv.router.DeclareQueue(ctx, c.principal, c.inNamespace(name), config)
 	if err != nil {
@@ -209,6 +224,9 @@ func (ch *channel) queuePurge(ctx context.Context, m *spec.QueuePurge) error {
 		return err
 	}
 	q, err := c.accessible(ctx, name)
+	if t := c.streamInstead(err, name); t != nil {
+		return c.notByStreams("queue.purge", t)
+	}
 	if err != nil {
 		return err
 	}
@@ -236,11 +254,23 @@ func (ch *channel) queueDelete(ctx context.Context, m *spec.QueueDelete) error {
 	return nil
 }
 
+// noConditions is the error for conditions of queue.delete that a kind of queues does not know.
+func (c *conn) noConditions(name string, m *spec.QueueDelete, kind string) error {
+	flag := "if-unused"
+	if !m.IfUnused {
+		flag = "if-empty"
+	}
+	return hard(spec.NotImplemented, "cannot delete %s. queue.delete operations with %s flag set are not supported by %s queues", c.queueText(name), flag, kind)
+}
+
 // deleteQueue deletes a queue, and says how many messages were ready. One that is not there
 // counts as deleted.
 func (ch *channel) deleteQueue(ctx context.Context, name string, m *spec.QueueDelete) (int64, error) {
 	c := ch.conn
 	q, err := c.accessible(ctx, name)
+	if t := c.streamInstead(err, name); t != nil {
+		return 0, ch.deleteStream(ctx, t, m)
+	}
 	if err != nil {
 		if e := asProtocolError(err); e.code == spec.NotFound {
 			return 0, nil
@@ -249,11 +279,7 @@ func (ch *channel) deleteQueue(ctx context.Context, name string, m *spec.QueueDe
 	}
 	thing := c.queueText(name)
 	if q.Kind == router.Quorum && (m.IfUnused || m.IfEmpty) {
-		flag := "if-unused"
-		if !m.IfUnused {
-			flag = "if-empty"
-		}
-		return 0, hard(spec.NotImplemented, "cannot delete %s. queue.delete operations with %s flag set are not supported by quorum queues", thing, flag)
+		return 0, c.noConditions(name, m, "quorum")
 	}
 	counts, err := c.srv.router.CountQueue(ctx, q.ID, "")
 	switch {

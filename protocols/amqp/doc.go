@@ -13,6 +13,7 @@
 //	flight.go     bounds for what is published and not settled yet
 //	heart.go      heartbeats and time-outs, without timers
 //	errors.go     soft and hard errors, with RabbitMQ's codes and texts
+//	stream.go     topics as queues; replyto.go: direct reply-to
 //	class_*.go    the handlers, a file a class; state.go: what they keep
 //	spec          methods, content headers, tables, frames
 //

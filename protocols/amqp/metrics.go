@@ -20,6 +20,8 @@ type metrics struct {
 	blocked    atomic.Int64 // now
 	headersCut atomic.Int64
 
+	repliesLost atomic.Int64
+
 	channelErrors    atomic.Int64
 	connectionErrors atomic.Int64
 }
@@ -35,6 +37,7 @@ var (
 	loginsDesc      = desc("logins_refused_total", "Logins that were refused.")
 	silentDesc      = desc("heartbeat_timeouts_total", "Connections that were given up, as nothing was heard from their client.")
 	errorsDesc      = desc("errors_total", "Errors that clients were told of, by what they closed: channel or connection.", "closed")
+	repliesLostDesc = desc("replies_lost_total", "Answers by direct reply-to that were dropped, as their client did not read.")
 	headersCutDesc  = desc("headers_cut_total", "Deliveries whose headers did not fit into a frame and were left out.")
 )
 
@@ -56,7 +59,7 @@ func (m *metrics) closed(e *protocolError) {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		connectionsDesc, channelsDesc, blockedDesc, heldDesc, acceptedDesc, openedDesc, refusedDesc, loginsDesc, silentDesc, errorsDesc, headersCutDesc,
+		connectionsDesc, channelsDesc, blockedDesc, heldDesc, acceptedDesc, openedDesc, refusedDesc, loginsDesc, silentDesc, errorsDesc, headersCutDesc, repliesLostDesc,
 	} {
 		ch <- d
 	}
@@ -82,4 +85,5 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(errorsDesc, &m.channelErrors, "channel")
 	counter(errorsDesc, &m.connectionErrors, "connection")
 	counter(headersCutDesc, &m.headersCut)
+	counter(repliesLostDesc, &m.repliesLost)
 }

@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"strings"
 
 	"polylog/core"
 	"polylog/protocols/amqp/spec"
@@ -16,6 +17,13 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 	c := ch.conn
 	if m.Immediate {
 		return hard(spec.NotImplemented, "immediate=true")
+	}
+	if err := ch.setReplyTo(p); err != nil {
+		return err
+	}
+	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, replyPrefix) {
+		ch.publishReply(m, p, body)
+		return nil
 	}
 	var in incoming
 	delays := func() bool {

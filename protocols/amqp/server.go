@@ -84,6 +84,7 @@ type Server struct {
 	properties message.Table // of connection.start
 	metrics    *metrics
 	memory     memory
+	replies    replies
 	run        string // part of the names of connections: this run of the program
 
 	stopping chan struct{} // closed when Close begins

@@ -20,6 +20,8 @@ type channelState struct {
 	mu        sync.Mutex // guards what follows
 	consumers map[string]*consumer
 	holders   map[holder]struct{} // all that may hold deliveries
+	streams   map[string]*streamConsumer
+	replies   *replyConsumer // written by the reader and at the end; nil: there is none
 	unacked   unacked
 	lastTag   uint64
 	over      bool // the channel has ended
@@ -36,9 +38,12 @@ func (ch *channel) beginState() {
 func (ch *channel) endState() {
 	ch.mu.Lock()
 	ch.over = true
-	holders := ch.holders
-	ch.holders, ch.consumers, ch.unacked = nil, nil, unacked{}
+	holders, replies := ch.holders, ch.replies
+	ch.holders, ch.consumers, ch.streams, ch.unacked, ch.replies = nil, nil, nil, unacked{}, nil
 	ch.mu.Unlock()
+	if replies != nil {
+		ch.conn.srv.replies.remove(replies)
+	}
 	ch.settling.flush()
 	for h := range holders {
 		h.close()
