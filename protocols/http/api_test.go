@@ -99,7 +99,9 @@ func (s *site) do(method, path, body string, headers ...string) reply {
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return reply{res.StatusCode, res.Header, string(b)}
+	r := reply{res.StatusCode, res.Header, string(b)}
+	asDescribed(s.t, method, path, r)
+	return r
 }
 
 // post posts JSON.

@@ -24,6 +24,7 @@ func (s *Server) table() map[string]fasthttp.RequestHandler {
 	return map[string]fasthttp.RequestHandler{
 		"/health/live":  live,
 		"/health/ready": s.ready,
+		"/openapi.json": s.openAPI,
 		"/metrics": fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(s.opts.Registry,
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})),
 		profiles: profile,

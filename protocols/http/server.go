@@ -3,6 +3,7 @@
 // leaves no connection and no running handler behind.
 //
 //	/v1/…                topics, queues and their messages: docs/http.md
+//	GET /openapi.json    the same for machines: OpenAPI 3.1
 //	GET /health/live     200 while the process runs
 //	GET /health/ready    200 when it can serve, else 503 and the reasons
 //	GET /metrics         Prometheus metrics
