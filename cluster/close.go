@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+
+	"github.com/hashicorp/raft"
 )
 
 // Close shuts the node down: it takes no more proposals, answers those that it has,
@@ -59,11 +61,36 @@ func (n *Node) handOver() bool {
 	if !n.IsLeader() || n.isLoneVoter() {
 		return false
 	}
-	if err := n.raft.LeadershipTransfer().Error(); err != nil {
+	transfer := n.raft.LeadershipTransfer
+	if heir := n.heir(); heir.ID != "" {
+		transfer = func() raft.Future { return n.raft.LeadershipTransferToServer(heir.ID, heir.Address) }
+	}
+	if err := transfer().Error(); err != nil {
 		n.o.Logger.Info("leadership not handed over", "err", err)
 		return false
 	}
 	return true
+}
+
+// heir is the voter that Options.Heir allows and that has the most of the log; none where it
+// allows all, which leaves it to raft.
+func (n *Node) heir() (best raft.Server) {
+	all, most := true, uint64(0)
+	for _, s := range n.servers() {
+		switch {
+		case string(s.ID) == n.o.NodeID || s.Suffrage != raft.Voter:
+		case !n.o.Heir(string(s.ID)):
+			all = false
+		default:
+			if k := n.transport.contacts.of(s.ID); best.ID == "" || k.matched > most {
+				best, most = s, k.matched
+			}
+		}
+	}
+	if all {
+		return raft.Server{}
+	}
+	return best
 }
 
 // closeStores closes what openStores opened, as far as it came.

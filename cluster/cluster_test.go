@@ -56,6 +56,7 @@ func networkOf(tb testing.TB, size int, change func(*harness)) *network {
 		nd := &netNode{h: newHarness(tb, vfs.NewMem()), front: listen(tb), conns: map[net.Conn]struct{}{}, out: map[net.Conn]struct{}{}}
 		nd.h.options.NodeID = fmt.Sprint(i + 1)
 		nd.h.options.Join = i > 0
+		nd.h.options.trusting = false
 		nd.h.options.Advertise = nd.front.Addr().String()
 		nd.h.options.DialFunc = nd.dial
 		nd.h.options.ElectionTimeout = 800 * time.Millisecond
@@ -204,6 +205,7 @@ func (nw *network) form() {
 		addr := nd.front.Addr().String()
 		must(nw.tb, l.AddNonvoter(ctx, nd.n.ID(), addr))
 		must(nw.tb, l.AddVoter(ctx, nd.n.ID(), addr))
+		waitFor(nw.tb, nd.n.HasVote)
 	}
 }
 

@@ -34,7 +34,8 @@
 // to be committed than what they have compared, and answers that come after the leader's
 // lease do not count; entries that were taken late are not sent again. A vote is asked for
 // again where a kept connection is broken. Calls that no sound node makes are refused before
-// raft sees them, which would end the process (inspect.go). Followers forget a leader that
+// raft sees them, which would end the process (inspect.go). After a start a node votes when
+// others have told it that it has lost nothing (recall.go). Followers forget a leader that
 // is gone together (doubt.go). And a node with much to apply, as after a restart, goes on
 // answering (stepwise.go).
 //

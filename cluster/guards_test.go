@@ -404,7 +404,7 @@ func TestGuard6TransferOnlyInClose(t *testing.T) {
 	for _, name := range files {
 		b, err := os.ReadFile(name)
 		must(t, err)
-		found := bytes.Contains(b, []byte("LeadershipTransfer"+"("))
+		found := bytes.Contains(b, []byte("raft."+"LeadershipTransfer"))
 		if found != (name == "close.go") && !strings.HasSuffix(name, "_test.go") {
 			t.Errorf("%s: transfers leadership: %v", name, found)
 		}

@@ -62,13 +62,23 @@ func (n *Node) inspect(command any) error {
 		err = checkInstall(c)
 	case *raft.RequestVoteRequest:
 		term = c.Term
+		err = n.mayVote()
 	case *raft.RequestPreVoteRequest:
 		term = c.Term
+		err = n.mayVote()
 	}
 	if now := n.raft.CurrentTerm(); err == nil && term > now && term-now > maxTermJump {
 		err = core.E(core.Invalid, "term %d, the current one is %d", term, now)
 	}
 	return err
+}
+
+// mayVote is nil once this node knows that it has not lost what it had acknowledged.
+func (n *Node) mayVote() error {
+	if n.recalled.Load() {
+		return nil
+	}
+	return errNotRecalled
 }
 
 // checkAppend is nil for entries that follow each other and that can be stored and applied.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -21,6 +22,8 @@ type leadership struct {
 	mu      sync.Mutex
 	ready   bool          // guarded by mu, as is all below
 	term    core.Term     // of the leadership that is ready
+	since   time.Time     // when it was
+	lost    time.Time     // when no leader was known any more, or the node was opened; zero: one is
 	changed chan struct{} // closed, and replaced, at every change
 	changes int64
 }
@@ -35,10 +38,14 @@ func (l *leadership) init() {
 		return ok
 	})
 	l.changed = make(chan struct{})
+	l.lost = time.Now()
 }
 
 func (l *leadership) set(ready bool, term core.Term) {
 	l.mu.Lock()
+	if ready && (!l.ready || l.term != term) {
+		l.since = time.Now()
+	}
 	l.ready, l.term = ready, term
 	l.changes++
 	close(l.changed)
@@ -60,6 +67,34 @@ func (l *leadership) readyTerm() core.Term {
 		return 0
 	}
 	return l.term
+}
+
+// readySince is readyTerm, and when it began.
+func (l *leadership) readySince() (core.Term, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ready {
+		return 0, time.Time{}
+	}
+	return l.term, l.since
+}
+
+// reluctance is for how many election time-outs a reluctant node leaves elections to others.
+const reluctance = 4
+
+// leaderless is how long no leader was known.
+func (l *leadership) leaderless(n *Node) time.Duration {
+	_, known := n.Leader()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case known:
+		l.lost = time.Time{}
+		return 0
+	case l.lost.IsZero():
+		l.lost = time.Now()
+	}
+	return time.Since(l.lost)
 }
 
 // refusal is why this node cannot take a command for the leader, or nil.
@@ -89,6 +124,7 @@ func (n *Node) watchLeadership() {
 		case <-l.events:
 			ready, _ := l.state()
 			l.set(ready, l.term)
+			_ = l.leaderless(n) // takes note of when there is none
 		}
 		n.o.LeaderChanged()
 	}
@@ -157,8 +193,9 @@ func (n *Node) Ready(ctx context.Context) error {
 // Term is the current raft term.
 func (n *Node) Term() core.Term { return core.Term(n.raft.CurrentTerm()) }
 
-// IsLeader reports whether this node leads and is ready.
-func (n *Node) IsLeader() bool { return n.leadership.refusal(n) == nil }
+// IsLeader reports whether this node leads and is ready, and no other node does: a majority has
+// answered it within the lease.
+func (n *Node) IsLeader() bool { return n.leadership.refusal(n) == nil && n.isFresh() }
 
 // LeaderChanged is closed at the next change of Leader or IsLeader, and sometimes without
 // one. Look at them after the call and before waiting.

@@ -237,7 +237,10 @@ type harness struct {
 }
 
 func newHarness(tb testing.TB, fs vfs.FS) *harness {
-	return &harness{tb: tb, fs: fs, dir: "data", fatal: make(chan error, 1), anew: make(chan error, 1)}
+	return &harness{
+		tb: tb, fs: fs, dir: "data", fatal: make(chan error, 1), anew: make(chan error, 1),
+		options: Options{trusting: true}, // the other members may be the test's
+	}
 }
 
 // open opens the node over what the file system holds, and closes it at the end.

@@ -103,9 +103,13 @@ func (n *Node) IsMember() bool {
 
 // RemoveMember takes a node out, with its vote.
 func (n *Node) RemoveMember(ctx context.Context, id string) error {
-	return n.change(ctx, func(timeout time.Duration) raft.IndexFuture {
+	err := n.change(ctx, func(timeout time.Duration) raft.IndexFuture {
 		return n.raft.RemoveServer(raft.ServerID(id), 0, timeout)
 	})
+	if err == nil {
+		n.transport.contacts.forget(raft.ServerID(id)) // the next of that id is another
+	}
+	return err
 }
 
 func (n *Node) change(ctx context.Context, request func(time.Duration) raft.IndexFuture) error {

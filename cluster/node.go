@@ -43,6 +43,9 @@ type Node struct {
 	awaited    awaited
 	alone      atomic.Bool   // no other node has a place in the configuration
 	newestConf atomic.Uint64 // index of the newest stored configuration
+	recalled   atomic.Bool   // it may vote; see recall.go
+	opened     time.Time
+	freshUntil atomic.Int64 // ns after opened; see isFresh
 
 	checkpointDue   chan struct{}
 	sinceCheckpoint atomic.Int64 // log bytes applied since the last Freeze
@@ -92,6 +95,7 @@ func Open(ctx context.Context, options Options) (*Node, error) {
 	o.FS, o.Dir, o.NodeID = home.fs, home.dir, home.nodeID
 	n := &Node{
 		o: o, home: home, machine: o.Machine,
+		opened:        time.Now(),
 		failure:       failure{fatal: o.Fatal, anew: o.Restart, logger: o.Logger},
 		pace:          pacer{rate: o.FilesRate},
 		checkpointDue: make(chan struct{}, 1),
@@ -207,6 +211,7 @@ func (n *Node) start() error {
 		n.o.Logger.Warn("what is acknowledged may be lost in a power failure", "flush", f.String())
 	}
 	n.alone.Store(len(n.servers()) == 1 && n.isLoneVoter())
+	n.recalled.Store(n.isLoneVoter() || n.o.trusting)
 	r.RegisterObserver(n.leadership.observer)
 	n.loops.Go(n.inspectLoop)
 	n.loops.Go(n.watchLeadership)
@@ -214,6 +219,8 @@ func (n *Node) start() error {
 	n.loops.Go(n.remoteReadLoop)
 	n.loops.Go(n.nudgeLoop)
 	n.loops.Go(n.doubtLoop)
+	n.network.Handle(heldService, n.tellHeld)
+	n.loops.Go(n.recallLoop)
 	n.loops.Go(n.checkpointLoop)
 	n.network.Handle(progressService, n.tellProgress)
 	n.loops.Go(n.promoteLoop)

@@ -77,6 +77,14 @@ type Options struct {
 	// a code that this program or the cluster does not know would end every member. All
 	// are admitted when it is nil itself.
 	Admit func(core.Code) error
+	// Held is an entry that the node of that id is known to have had on its disk, with all
+	// before it, when it was committed; 0 where nothing is known.
+	Held func(id string) core.LogIndex
+	// Reluctant says that another node should lead rather than this one: it stands for election
+	// only when nobody has been elected for some time. Never when nil. It must not block.
+	Reluctant func() bool
+	// Heir says whether the node of that id may be handed leadership; every one when nil.
+	Heir func(id string) bool
 	// ElectionTimeout is raft's heartbeat and election time-out (2 s); the leader's
 	// lease is half of it. Below 2 s a slow disk costs elections (guard 1).
 	ElectionTimeout time.Duration
@@ -94,6 +102,7 @@ type Options struct {
 	StallLimit time.Duration
 
 	commitTimeout time.Duration // raft's; tests set it
+	trusting      bool          // votes without asking other members first; for tests
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -120,6 +129,15 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Admit == nil {
 		o.Admit = func(core.Code) error { return nil }
+	}
+	if o.Reluctant == nil {
+		o.Reluctant = func() bool { return false }
+	}
+	if o.Heir == nil {
+		o.Heir = func(string) bool { return true }
+	}
+	if o.Held == nil {
+		o.Held = func(string) core.LogIndex { return 0 }
 	}
 	if o.LeaderChanged == nil {
 		o.LeaderChanged = func() {}

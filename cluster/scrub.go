@@ -142,9 +142,16 @@ func (n *Node) setDamaged(base core.LogIndex, is bool) {
 	}
 }
 
-// electable is nil unless a part of this node's log is damaged: as a leader it could not
-// give it to others.
+// electable is nil unless a part of this node's log is damaged, which it could not give to
+// others as their leader, or it has to wait: until it knows that it has lost nothing, or where
+// others shall be elected first.
 func (n *Node) electable() error {
+	if !n.recalled.Load() {
+		return errNotRecalled
+	}
+	if n.o.Reluctant() && n.leadership.leaderless(n) < reluctance*n.o.ElectionTimeout {
+		return core.E(core.Unavailable, "other nodes are to be elected first")
+	}
 	var err error
 	n.unsound.Range(func(base, _ any) bool {
 		err = core.E(core.Corrupt, "the segment of the log that begins with entry %d is damaged: this node does not stand for election", base)

@@ -26,6 +26,7 @@ import (
 type transport struct {
 	*raft.NetworkTransport
 	nudger    *nudger
+	contacts  *contacts
 	lease     time.Duration // the leader's
 	now       func() time.Time
 	electable func() error  // why this node must not ask for votes, or nil
@@ -85,6 +86,9 @@ func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args
 	}
 	if err == nil && resp.Success {
 		t.nudger.tell(id, args.LeaderCommitIndex)
+		t.contacts.heard(id, t.now().Add(-took), args.Term, compared)
+	} else if err == nil && resp.Term <= args.Term {
+		t.contacts.heard(id, t.now().Add(-took), args.Term, 0)
 	}
 	return err
 }
@@ -169,7 +173,7 @@ func newTransport(network *peer.Network, own, addr string, lease time.Duration, 
 		Logger:          logger,
 	})
 	return transport{
-		NetworkTransport: calls, nudger: newNudger(),
+		NetworkTransport: calls, nudger: newNudger(), contacts: &contacts{all: map[raft.ServerID]contact{}},
 		lease: lease, now: time.Now, electable: func() error { return nil },
 	}
 }

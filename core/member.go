@@ -3,6 +3,7 @@ package core
 import (
 	"hash/fnv"
 	"strconv"
+	"time"
 )
 
 // Member is a node of the cluster.
@@ -11,6 +12,14 @@ type Member struct {
 	Addr      string // node-to-node address, host:port
 	Voter     bool
 	Endpoints map[string]string // listener name (kafka, amqp, …) to advertised host:port
+	Away      bool              // leaders have not reached it for a while
+}
+
+// Contact is what the leader has from a member.
+type Contact struct {
+	ID     string
+	Held   LogIndex      // committed, and on the member's disk with all before it; 0: not known
+	Silent time.Duration // since its last answer, or since the leader leads
 }
 
 // BrokerID is the number that stands for a node id where a protocol wants one, as Kafka's

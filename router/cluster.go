@@ -30,13 +30,16 @@ func (r *Router) Cluster() ClusterInfo {
 	}
 }
 
-// members are raft's, with what they announced of themselves.
+// members are raft's, with what they announced of themselves and what leaders have seen of them.
 func (r *Router) members() []core.Member {
-	all, registry := r.log.Members(), r.state.Members()
+	all, registry, sightings := r.log.Members(), r.state.Members(), r.state.Sightings()
+	leader, known := r.log.Leader()
 	for i := range all {
 		if m, ok := registry[all[i].ID]; ok && all[i].Endpoints == nil {
 			all[i].Endpoints = m.Endpoints
 		}
+		// Who says that it leads is not away, whatever an earlier leader has noted.
+		all[i].Away = sightings[all[i].ID].Away && !(known && leader.ID == all[i].ID) && all[i].ID != r.log.ID()
 	}
 	return all
 }

@@ -141,6 +141,13 @@ func (a *leases) init(r *Router) {
 	a.held, a.abandoned = map[uint64]*Lease{}, map[*Lease]struct{}{}
 }
 
+// count is how many leases this node holds.
+func (a *leases) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.held)
+}
+
 func (a *leases) nudge() {
 	select {
 	case a.wake <- struct{}{}:

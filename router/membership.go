@@ -105,6 +105,9 @@ func (r *Router) memberByID(id string) (core.Member, bool) {
 func checkNodeAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	n, perr := strconv.ParseUint(port, 10, 16)
+	if addr == "" {
+		return core.E(core.Invalid, "the node says no address: set node-listen, or node-advertise, to one that other nodes can connect to")
+	}
 	if ip := net.ParseIP(host); err != nil || perr != nil || n == 0 || host == "" || ip != nil && ip.IsUnspecified() {
 		return core.E(core.Invalid, "node address %q is not host:port that other nodes can connect to: set node-advertise", addr)
 	}

@@ -48,6 +48,8 @@ type Log interface {
 	// caught up. Where it takes part already its address is changed. Only the leader
 	// can; it returns when the change is committed.
 	AddMember(ctx context.Context, id, addr string) error
+	// Contacts are the leader's with all members, itself among them; nil at other nodes.
+	Contacts() []core.Contact
 	// RemoveMember takes a node out, with its vote. Only the leader can.
 	RemoveMember(ctx context.Context, id string) error
 
@@ -102,6 +104,7 @@ type Router struct {
 
 	// membership orders what changes raft's members and the registry together.
 	membership sync.Mutex
+	noted      core.LogIndex // guarded by membership; applied after the last NoteMembers
 	self       announcement
 
 	digests    digests
@@ -184,6 +187,7 @@ func New(o Options) (*Router, error) {
 	r.loops.Go(func() { r.leases.keep(ctx) })
 	if o.RetentionInterval >= 0 {
 		r.loops.Go(func() { r.membershipLoop(ctx) })
+		r.loops.Go(func() { r.sightingLoop(ctx) })
 		r.loops.Go(func() { r.retentionLoop(ctx, o.RetentionInterval) })
 		r.loops.Go(func() { r.sweepLoop(ctx) })
 		r.loops.Go(func() { r.leaseWatchLoop(ctx) })

@@ -27,6 +27,11 @@ var missing = map[string]struct {
 		"s.staged = v\n\t\treturn nil",
 		"s.staged, s.vote.term = v, v\n\t\treturn s.save()",
 	}}},
+	"asking others what this node has held": {"TestCopyOfOldDataDoesNotVote", []edit{{
+		"node.go",
+		"n.recalled.Store(n.isLoneVoter() || n.o.trusting)",
+		"n.recalled.Store(true)",
+	}}},
 	"guard 7, restart after another's state": {"TestLeaderWithOldTailReturns", []edit{{
 		"failure.go",
 		"func (f *failure) restart(reason error) error {\n",

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type node struct {
 	addr string
 
 	clock   atomic.Int64 // ns that its clock is ahead
+	shy     atomic.Bool  // it leaves elections to others
 	badSync atomic.Int32 // so many syncs of the log or the vote file fail, once they come
 
 	trap trap
@@ -190,11 +192,17 @@ func (nd *node) boot() (*process, error) {
 		Machine:  &witness{State: p.state, p: p},
 		Clock:    func() time.Time { return time.Now().Add(time.Duration(nd.clock.Load())) },
 		Logger:   w.logger.With("node", p.id), Fatal: p.fatal, Restart: p.restart,
+		Reluctant: nd.shy.Load, Heir: func(id string) bool { return !w.isShy(id) },
+		Held:               func(id string) core.LogIndex { return p.state.Sightings()[id].Held },
 		CheckpointLogBytes: 48 << 10, TrimPause: 100 * time.Millisecond, ElectionTimeout: time.Second,
 		CommitLog: commitlog.Options{SegmentBytes: segmentBytes, CacheBytes: cacheBytes, Flush: w.flush},
 	})
 	w.starts.Add(1)
 	return p, err
+}
+
+func (w *world) isShy(id string) bool {
+	return slices.ContainsFunc(w.nodes, func(nd *node) bool { return nd.shy.Load() && nd.name() == id })
 }
 
 // change is the hook in front of every change to the disk.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/core/vfs"
 	"polylog/router/state"
 )
 
@@ -20,6 +21,7 @@ var scripts = map[string]func(*world, *rand.Rand) bool{
 	"kills":        kills,
 	"all-down":     allDown,
 	"late-command": lateCommand,
+	"old-copy":     oldCopy,
 }
 
 // rounds is how often a world plays its script.
@@ -331,4 +333,68 @@ func lateCommand(w *world, rnd *rand.Rand) bool {
 	w.net.heal()
 	pause(100 * time.Millisecond)
 	return led
+}
+
+// oldCopy is a node whose disk is put back to what it was some time ago, as by somebody who
+// starts a copy of its data directory: it has forgotten what it had acknowledged since. The one
+// other node that runs knows that, but lacks the last of it, so the two must not elect.
+func oldCopy(w *world, rnd *rand.Rand) bool {
+	leader := w.leader()
+	others := w.others(leader, rnd)
+	if leader == nil || others == nil || !w.announce(leader) {
+		return false
+	}
+	copied, behind := others[0], others[1]
+	was := copied.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rnd})
+	last := copied.broker.Stats().Last
+	pause(500 * time.Millisecond)
+	if !w.note(leader) || !w.await(time.Second, func() bool { return behind.state.Sightings()[copied.id].Held > last }) {
+		return false
+	}
+	w.isolate(func(from, to int) bool { return from == behind.node.host || to == behind.node.host })
+	pause(200*time.Millisecond + time.Duration(rnd.Int64N(int64(300*time.Millisecond))))
+	w.halt()
+	if w.leader() != leader || copied.node.process() != copied {
+		return false
+	}
+	leader.node.power(false, 100, true)
+	copied.node.power(false, 100, true)
+	if !w.await(time.Second, func() bool { return copied.node.process() == nil }) {
+		return false
+	}
+	copied.node.mu.Lock()
+	copied.node.disk = was
+	copied.node.mu.Unlock()
+	w.net.heal()
+	copied.node.power(true, 0, false)
+	w.quiet.Store(false)
+	pause(5 * time.Second)
+	if l := w.leader(); l != nil {
+		w.fail("node %s was elected by a node that has forgotten entries", l.id)
+	}
+	return true
+}
+
+// announce registers the nodes, and reports whether that was done.
+func (w *world) announce(leader *process) bool {
+	c := &client{w: w, rnd: rand.New(rand.NewPCG(w.seed, 4))}
+	for _, nd := range w.nodes {
+		id := nd.name()
+		cmd := state.Announce{Member: state.Member{ID: id, Instance: id, Addr: nd.addr, MaxLevel: state.MaxLevel}}
+		if r, err := c.propose(leader, cmd.Command()); err != nil || r.Err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// note has the leader write into the log how far the nodes hold it.
+func (w *world) note(leader *process) bool {
+	c := &client{w: w, rnd: rand.New(rand.NewPCG(w.seed, 5))}
+	var cmd state.NoteMembers
+	for _, k := range leader.broker.Contacts() {
+		cmd.Sightings = append(cmd.Sightings, state.Sighting{ID: k.ID, Held: k.Held})
+	}
+	r, err := c.propose(leader, cmd.Command())
+	return err == nil && r.Err == nil
 }

@@ -77,6 +77,9 @@ func TestKillsWhileApplying(t *testing.T) {
 // Scenario 6.
 func TestAllNodesLosePower(t *testing.T) { testScript(t, "all-down") }
 
+// Scenario 8, the part that chance does not find.
+func TestCopyOfOldDataDoesNotVote(t *testing.T) { testScript(t, "old-copy") }
+
 // Scenario 9.
 func TestLateCommandAfterLeaderChange(t *testing.T) { testScript(t, "late-command") }
 

@@ -146,8 +146,11 @@ func (b *broker) notReady() []string {
 	if _, ok := n.Leader(); !ok {
 		reasons = append(reasons, "no leader is known")
 	}
-	if !n.IsVoter() {
+	switch {
+	case !n.IsVoter():
 		reasons = append(reasons, "it has no vote yet: it is catching up with the cluster")
+	case !n.HasVote():
+		reasons = append(reasons, "it has no vote yet: others have not told it yet that its data is not older than it was, or have told it that it is")
 	}
 	return reasons
 }

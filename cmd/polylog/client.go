@@ -79,7 +79,11 @@ func (b *brokerFlags) admin(ctx context.Context, do func(context.Context, *kadm.
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	return do(ctx, kadm.NewClient(c))
+	if err = do(ctx, kadm.NewClient(c)); errors.Is(err, context.DeadlineExceeded) {
+		// The library tries again while the brokers name no leader, and does not say so.
+		return fmt.Errorf("not done within %v, though a broker answers: the cluster may have no leader, see polylog cluster health", b.timeout)
+	}
+	return err
 }
 
 // plain takes the library's layers off a network error.

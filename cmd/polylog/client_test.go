@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 func TestTopicVerbs(t *testing.T) {
@@ -196,5 +199,19 @@ func TestUntilReached(t *testing.T) {
 				t.Errorf("%v: got %v, want %v", c.errs, err, c.want)
 			}
 		})
+	}
+}
+
+// A verb that the cluster does not do in time says what may be wrong, and not only that it ran
+// out of time.
+func TestTimeoutNamesTheCluster(t *testing.T) {
+	s := start(t, t.TempDir())
+	b := brokerFlags{process: &process{}, addr: s.kafka, timeout: time.Second}
+	err := b.admin(t.Context(), func(ctx context.Context, _ *kadm.Client) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if err == nil || !strings.Contains(err.Error(), "the cluster may have no leader") {
+		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polylog/cluster/peer"
+	"polylog/cmd/polylog/config"
 	"polylog/core"
 	"polylog/router"
 	"polylog/router/admin"
@@ -125,6 +126,30 @@ func (b *broker) guest() (c *admin.Client, closeClient func()) {
 	}}
 	return c, func() { _ = n.Close() }
 }
+
+// servesKafka reports whether the member of that id has a Kafka listener, or has not said.
+func (b *broker) servesKafka(id string) bool {
+	m, known := b.state.Members()[id]
+	return !known || m.Endpoints[kafkaEndpoint] != ""
+}
+
+// reluctant is a broker that cannot serve Kafka clients, whom the leader serves, where another
+// member can.
+func (b *broker) reluctant() bool {
+	if b.config.KafkaListen != config.Off {
+		return false
+	}
+	away := b.state.Sightings()
+	for id, m := range b.state.Members() {
+		if id != b.home.NodeID() && m.Endpoints[kafkaEndpoint] != "" && !away[id].Away {
+			return true
+		}
+	}
+	return false
+}
+
+// kafkaEndpoint is the name of the Kafka listener among a member's endpoints.
+const kafkaEndpoint = "kafka"
 
 // serveAdmin answers the other nodes and polylog cluster.
 func (b *broker) serveAdmin(context.Context) error {

@@ -141,7 +141,7 @@ func (b *broker) openNode(ctx context.Context) error {
 		b.log.Warn("writes are acknowledged before they are on the disk: a power cut can lose some", "flush", b.config.Flush)
 	}
 	node, err := cluster.Open(ctx, cluster.Options{
-		FS: b.fs, Home: b.home, Listener: b.nodeListener, Advertise: b.config.NodeAdvertise, TLS: b.tls, Machine: b.state, Admit: b.state.Supports, Logger: b.log, Fatal: b.fatal,
+		FS: b.fs, Home: b.home, Listener: b.nodeListener, Advertise: b.config.NodeAdvertise, TLS: b.tls, Machine: b.state, Admit: b.state.Supports, Held: router.Held(b.state), Reluctant: b.reluctant, Heir: b.servesKafka, Logger: b.log, Fatal: b.fatal,
 		Restart: b.restart, FilesRate: int64(b.config.CatchUpRate), Clock: b.now,
 		ScrubInterval: b.config.ScrubInterval, ScrubRate: int64(b.config.ScrubRate),
 		CommitLog: commitlog.Options{

@@ -180,7 +180,7 @@ func (c *call) metadataTopic(cl *cluster, t *router.Topic, operations bool) kmsg
 		p := &resp.Partitions[i]
 		p.Partition = int32(i)
 		p.Leader, p.LeaderEpoch = cl.leader, cl.epoch
-		p.Replicas, p.ISR = cl.voters, cl.voters
+		p.Replicas, p.ISR, p.OfflineReplicas = cl.voters, cl.inSync, cl.away
 	}
 	if operations {
 		resp.AuthorizedOperations = c.topicOperations(t.Name)

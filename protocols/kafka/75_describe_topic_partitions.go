@@ -65,7 +65,7 @@ func describeTopicPartitions(ctx context.Context, c *call, req *kmsg.DescribeTop
 			// Java's admin client trips over null, which the protocol allows here.
 			p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{}
 			p.Partition, p.LeaderID, p.LeaderEpoch = int32(i), cl.leader, cl.epoch
-			p.Replicas, p.ISR = cl.voters, cl.voters
+			p.Replicas, p.ISR, p.OfflineReplicas = cl.voters, cl.inSync, cl.away
 			t.resp.Partitions = append(t.resp.Partitions, p)
 			limit--
 		}

@@ -3,12 +3,16 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/router"
+	"polylog/router/state"
 )
 
 // TestFollowerSendsAway holds that a node that does not lead serves neither records nor
@@ -197,6 +201,42 @@ func TestMetadataOfCluster(t *testing.T) {
 			if diff := cmp.Diff([][]int32{{1, 2}, {1, 2}}, replicas); diff != "" {
 				t.Fatal(diff)
 			}
+		}
+	}
+}
+
+// TestMetadataOfAwayMember holds that a member whom the leader does not reach is no broker to
+// ask and no in-sync replica, at any node.
+func TestMetadataOfAwayMember(t *testing.T) {
+	a := start(t, nil)
+	a.topic("t", 1, nil)
+	b := a.join("2", nil)
+	dead := router.Candidate{New: true, Clock: time.Now(), Member: state.Member{
+		ID: "9", Instance: "i", Addr: "h:1", MaxLevel: state.MaxLevel, Endpoints: map[string]string{endpointName: "h:2"},
+	}}
+	if err := a.router.AddMember(t.Context(), &dead); err != nil { // nobody runs it
+		t.Fatal(err)
+	}
+	look := func(f *fixture) (brokers []int32, p kmsg.MetadataResponseTopicPartition) {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version = 9
+		resp := ask[*kmsg.MetadataResponse](f.dial(), req)
+		for _, n := range resp.Brokers {
+			brokers = append(brokers, n.NodeID)
+		}
+		slices.Sort(brokers)
+		return brokers, resp.Topics[0].Partitions[0]
+	}
+	if brokers, p := look(a); !slices.Equal(brokers, []int32{1, 2, 9}) || len(p.OfflineReplicas) != 0 {
+		t.Errorf("before anybody has looked: brokers %v, offline %v", brokers, p.OfflineReplicas)
+	}
+	if err := a.router.NoteMembers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*fixture{a, b} {
+		brokers, p := look(f)
+		if !slices.Equal(brokers, []int32{1, 2}) || !slices.Equal(p.Replicas, []int32{1, 2, 9}) || !slices.Equal(p.ISR, []int32{1, 2}) || !slices.Equal(p.OfflineReplicas, []int32{9}) {
+			t.Errorf("brokers %v, replicas %v, in sync %v, offline %v", brokers, p.Replicas, p.ISR, p.OfflineReplicas)
 		}
 	}
 }

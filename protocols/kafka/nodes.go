@@ -23,7 +23,9 @@ type cluster struct {
 	id     string
 	self   int32
 	nodes  []node
-	voters []int32 // in the order of nodes: every partition's replicas
+	voters []int32 // every partition's replicas
+	inSync []int32 // those of them that the leader reaches
+	away   []int32 // the others
 	leader int32   // of every partition
 	epoch  int32   // the leader's
 	known  bool    // leader is the cluster's, and not just somebody to ask
@@ -41,9 +43,14 @@ func (s *session) cluster() cluster {
 		if !ok {
 			continue
 		}
-		c.nodes = append(c.nodes, n)
-		if m.Voter {
-			c.voters = append(c.voters, n.id)
+		if !m.Away {
+			c.nodes = append(c.nodes, n)
+		}
+		switch {
+		case m.Voter && m.Away:
+			c.voters, c.away = append(c.voters, n.id), append(c.away, n.id)
+		case m.Voter:
+			c.voters, c.inSync = append(c.voters, n.id), append(c.inSync, n.id)
 		}
 		if info.HasLeader && m.ID == info.Leader.ID {
 			c.leader, c.known = n.id, true
@@ -53,8 +60,11 @@ func (s *session) cluster() cluster {
 		n, _ := s.node(core.Member{ID: info.NodeID}, info.NodeID)
 		c.nodes = []node{n}
 	}
+	if len(c.inSync) == 0 {
+		c.inSync = []int32{c.nodes[0].id}
+	}
 	if len(c.voters) == 0 {
-		c.voters = []int32{c.nodes[0].id}
+		c.voters = c.inSync
 	}
 	return c
 }

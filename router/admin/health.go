@@ -57,6 +57,7 @@ func (s *Server) health(ctx context.Context, compare bool) (Health, error) {
 		}
 	}
 	h.Problems = append(h.Problems, h.quorum()...)
+	h.Problems = append(h.Problems, h.kafka()...)
 	for i, n := range h.Nodes {
 		h.Problems = append(h.Problems, n.problems(&h.Members[i], time.Now())...)
 	}
@@ -93,6 +94,22 @@ func (h *Health) quorum() (problems []string) {
 		problems = append(problems, fmt.Sprintf("%d of %d voters run: if one more fails the cluster stops", running, voters))
 	}
 	return problems
+}
+
+// kafka is what is wrong with a leader that Kafka clients cannot use.
+func (h *Health) kafka() []string {
+	can, without := false, ""
+	for _, m := range h.Members {
+		if m.Endpoints["kafka"] != "" {
+			can = true
+		} else if m.Leader && m.Version != "" {
+			without = m.ID
+		}
+	}
+	if !can || without == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("the leader, node %s, has no Kafka listener: Kafka clients are not served until another node leads", without)}
 }
 
 // problems are what is wrong with one member.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"polylog/core"
 	"polylog/router/state"
@@ -317,6 +318,24 @@ func (l *Log) RemoveMember(_ context.Context, id string) error {
 	}
 	delete(l.absent, id)
 	return nil
+}
+
+// Contacts implements router.Log. Nodes that AddMember added have never answered; the others
+// hold everything.
+func (l *Log) Contacts() []core.Contact {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader != l {
+		return nil
+	}
+	var all []core.Contact
+	for _, o := range l.nodes {
+		all = append(all, core.Contact{ID: o.id, Held: o.state.Applied()})
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.absent)) {
+		all = append(all, core.Contact{ID: id, Silent: time.Hour})
+	}
+	return all
 }
 
 // Term implements router.Log.

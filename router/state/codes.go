@@ -22,6 +22,7 @@ const (
 	CodeAnnounce            core.Code = 14
 	CodeSetFeatureLevel     core.Code = 15
 	CodeForgetMember        core.Code = 16
+	CodeNoteMembers         core.Code = 17
 	CodeDeclareQueue        core.Code = 20
 	CodeDeleteQueue         core.Code = 21
 	CodeCreateAckGroup      core.Code = 22
@@ -67,6 +68,7 @@ var levels = [256]uint8{
 	CodeAnnounce:            1,
 	CodeSetFeatureLevel:     1,
 	CodeForgetMember:        1,
+	CodeNoteMembers:         3,
 	CodeDeclareQueue:        2,
 	CodeDeleteQueue:         2,
 	CodeCreateAckGroup:      2,

@@ -48,6 +48,8 @@ func Describe(code core.Code, body []byte) string {
 		return describe("set feature level", body, decodeSetFeatureLevel)
 	case CodeForgetMember:
 		return describe("forget member", body, decodeForgetMember)
+	case CodeNoteMembers:
+		return describe("note members", body, decodeNoteMembers)
 	case CodeDeclareQueue:
 		return describe("declare queue", body, decodeDeclareQueue)
 	case CodeDeleteQueue:

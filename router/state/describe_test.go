@@ -10,6 +10,7 @@ import (
 func TestDescribeNamesEveryCommand(t *testing.T) {
 	name := core.TopicName("orders")
 	for want, c := range map[string]core.Command{
+		"note members {Sightings:[{ID:n1 Held:5 Away:tr":                             (&NoteMembers{[]Sighting{{"n1", 5, true}}}).Command(),
 		"append queue=7 bytes=61 records=3":                                          AppendCommand(7, (&core.BatchHeader{Magic: 2, Length: 49, Count: 3}).AppendTo(nil)),
 		"create topic {Name:orders Partitions:6":                                     (&CreateTopic{Name: name, Partitions: 6}).Command(),
 		"delete topic {Name:orders":                                                  (&DeleteTopic{Name: name}).Command(),

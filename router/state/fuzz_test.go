@@ -71,6 +71,7 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeAnnounce, (*Announce).Command)
 		again(t, b, decodeSetFeatureLevel, (*SetFeatureLevel).Command)
 		again(t, b, decodeForgetMember, (*ForgetMember).Command)
+		again(t, b, decodeNoteMembers, (*NoteMembers).Command)
 		again(t, b, decodeDeclareQueue, (*DeclareQueue).Command)
 		again(t, b, decodeDeclareFullQueue, (*DeclareQueue).Command)
 		again(t, b, decodeSetPolicy, (*SetPolicy).Command)
@@ -201,6 +202,7 @@ func everyCommand(t testing.TB) []core.Command {
 	announce := Announce{Member{ID: "n1", Instance: "i", Addr: "h:1", Endpoints: map[string]string{"kafka": "h:2"}, MaxLevel: MaxLevel}}
 	level := SetFeatureLevel{Level: MaxLevel}
 	forget := ForgetMember{ID: "n1"}
+	note := NoteMembers{[]Sighting{{"n1", 7, true}, {"n2", 0, false}}}
 	digest := Digest{}
 	open := OpenSession{"n1", "r"}
 	acquire := AcquireLease{"n1", 1, 1, "x", true}
@@ -212,7 +214,7 @@ func everyCommand(t testing.TB) []core.Command {
 		AppendCommand(1, batch(t, 2, 7, core.Producer{ID: 1})), deleted.Command(), more.Command(), alter.Command(),
 		retainCommand(t, "t/x", "v"), retainCommand(t, "t/y", ""),
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
-		announce.Command(), level.Command(), forget.Command(), digest.Command(),
+		announce.Command(), level.Command(), forget.Command(), note.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
 	}, append(everyQueueCommand(t), everySubscriptionCommand()...)...)
 }

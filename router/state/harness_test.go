@@ -155,6 +155,12 @@ func (m *machine) dumpMembers(b *strings.Builder) {
 		for _, e := range sortedPairs(n.Endpoints) {
 			fmt.Fprintf(b, " %s", e)
 		}
+		if seen, ok := m.state.Sightings()[id]; ok {
+			fmt.Fprintf(b, " held=%d", seen.Held)
+			if seen.Away {
+				b.WriteString(" away")
+			}
+		}
 		b.WriteByte('\n')
 	}
 }

@@ -17,6 +17,7 @@ import (
 //	e 0 <name>                     a namespace
 //	f                              the feature level
 //	g <group>                      a group: protocol type, time of last change
+//	h <id>                         what leaders have seen of a member
 //	i 0 s <exchange u64>           a deleted exchange, and the first binding from it that is left
 //	i 0 d <kind> <id u64>          the same of bindings to what was deleted
 //	i s <exchange u64> <kind> <id u64> <len, key> <digest>   a binding, below its source
@@ -48,6 +49,7 @@ const (
 	prefixExchange  = 'e'
 	prefixLevel     = 'f'
 	prefixGroup     = 'g'
+	prefixSighting  = 'h'
 	prefixBinding   = 'i'
 	prefixRetained  = 'k'
 	prefixLease     = 'l'
@@ -80,6 +82,8 @@ func topicKey(n core.Name) []byte {
 }
 
 func memberKey(id string) []byte { return append([]byte{prefixMember}, id...) }
+
+func sightingKey(id string) []byte { return append([]byte{prefixSighting}, id...) }
 
 func groupKey(group string) []byte { return append([]byte{prefixGroup}, group...) }
 

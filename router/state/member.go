@@ -152,6 +152,7 @@ func (s *State) forgetMember(tx txn, body []byte) core.Result {
 	}
 	s.setMembers(func(all map[string]Member) { delete(all, cmd.ID) })
 	tx.Delete(memberKey(cmd.ID))
+	s.forgetSighting(tx, cmd.ID)
 	s.endSession(tx, cmd.ID)
 	return core.Result{}
 }

@@ -83,6 +83,10 @@ func randomCommand(t interface {
 			forget := ForgetMember{ID: group}
 			return forget.Command()
 		}
+		if c.MaxLevel == 1 {
+			note := NoteMembers{[]Sighting{{group, core.LogIndex(len(group) + n), c.Instance == "0"}}}
+			return note.Command()
+		}
 		return c.Command()
 	case n < 88:
 		c := Sweep{Work: 1 + rnd.IntN(4)*rnd.IntN(40)}

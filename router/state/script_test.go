@@ -202,6 +202,14 @@ func (s *script) memberCommand() (core.Command, func(core.Result) string) {
 	case "forget":
 		c := ForgetMember{ID: s.first()}
 		return c.Command(), nil
+	case "note": // ID held=… away=…
+		now := Sighting{ID: s.first()}
+		if v, ok := s.option("held"); ok {
+			now.Held = core.LogIndex(s.number(v))
+		}
+		_, now.Away = s.option("away")
+		c := NoteMembers{[]Sighting{now}}
+		return c.Command(), nil
 	}
 	return s.leaseCommand()
 }

@@ -36,14 +36,15 @@ type State struct {
 	// its memory.
 	applying sync.Mutex
 	// The applier's own; see each family's file.
-	all             topicSet           // as of the last applied command
-	changed         []topicChange      // not yet in view
-	doomed          doomed             // of deleted topics
-	broker          map[string]string  // as of the last applied command; replaced, never changed
-	brokerChanged   bool               // view has an older one
-	producerAge     int64              // from broker
-	members         map[string]Member  // as of the last applied command; replaced, never changed
-	membersChanged  bool               // view has an older one
+	all             topicSet          // as of the last applied command
+	changed         []topicChange     // not yet in view
+	doomed          doomed            // of deleted topics
+	broker          map[string]string // as of the last applied command; replaced, never changed
+	brokerChanged   bool              // view has an older one
+	producerAge     int64             // from broker
+	members         map[string]Member // as of the last applied command; replaced, never changed
+	sightings       map[string]Sighting
+	membersChanged  bool               // view has an older one, of members or sightings
 	sessions        map[string]Session // by node, as of the last applied command; replaced, never changed
 	sessionsChanged bool               // view has an older one
 	leaseEvents     []LeaseEvent       // of this batch
@@ -67,11 +68,12 @@ type State struct {
 	// view is what readers see: complete batches only.
 	view struct {
 		sync.RWMutex
-		topics   topicSet
-		broker   map[string]string
-		members  map[string]Member
-		sessions map[string]Session
-		level    atomic.Int32
+		topics    topicSet
+		broker    map[string]string
+		members   map[string]Member
+		sightings map[string]Sighting
+		sessions  map[string]Session
+		level     atomic.Int32
 	}
 	policyView    atomic.Pointer[policySet]
 	generation    atomic.Uint64 // of view.broker
@@ -94,6 +96,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 		all:       newTopicSet(),
 		broker:    map[string]string{},
 		members:   map[string]Member{},
+		sightings: map[string]Sighting{},
 		sessions:  map[string]Session{},
 		acks:      map[core.QueueID]*ackQueue{},
 		producers: map[producerKey]*producer{},
@@ -123,6 +126,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadMembers(); err != nil {
 		return nil, err
 	}
+	if err := s.loadSightings(); err != nil {
+		return nil, err
+	}
 	if err := s.loadSessions(); err != nil {
 		return nil, err
 	}
@@ -132,7 +138,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadLevel(o.Level); err != nil {
 		return nil, err
 	}
-	s.view.members, s.view.sessions = s.members, s.sessions
+	s.view.members, s.view.sightings, s.view.sessions = s.members, s.sightings, s.sessions
 	s.policyView.Store(s.policies)
 	s.view.level.Store(int32(s.level))
 	s.producerAge = producerAge(s.broker)
@@ -273,6 +279,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.setFeatureLevel(tx, c, body)
 	case CodeForgetMember:
 		return s.forgetMember(tx, body)
+	case CodeNoteMembers:
+		return s.noteMembers(tx, body)
 	case CodeDeclareQueue:
 		return s.declareQueue(tx, c, body)
 	case CodeDeleteQueue:

@@ -102,7 +102,7 @@ func (s *State) publish() {
 	for _, c := range s.changed {
 		s.view.topics.change(c)
 	}
-	s.view.broker, s.view.members, s.view.sessions = s.broker, s.members, s.sessions
+	s.view.broker, s.view.members, s.view.sightings, s.view.sessions = s.broker, s.members, s.sightings, s.sessions
 	s.view.Unlock()
 	if s.brokerChanged {
 		s.generation.Add(1)
