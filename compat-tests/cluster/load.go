@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,13 +19,9 @@ const (
 
 // load is what producers do all the while, whatever happens to the nodes.
 type load struct {
-	ledger    *ledger.Ledger
-	seeds     []string // addresses
-	seed      uint64   // of its randomness
-	stopping  atomic.Bool
-	producers sync.WaitGroup
-	sent      atomic.Int64
-	acked     atomic.Int64
+	ledger.Load
+	seeds []string // addresses
+	seed  uint64   // of its randomness
 }
 
 // start makes the topic and starts producers, which never give up a record.
@@ -63,38 +56,12 @@ func (l *load) produce(ctx context.Context, num int64) error {
 	if err != nil {
 		return err
 	}
-	rng := rand.New(rand.NewPCG(l.seed, uint64(num)))
-	l.producers.Go(func() {
-		defer cl.Close()
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		var inFlight sync.WaitGroup
-		window := make(chan struct{}, 300)
-		for seq := int64(0); !l.stopping.Load() && ctx.Err() == nil; {
-			<-tick.C
-			for range 1 + rng.IntN(8) {
-				id := ledger.NewID(num, seq)
-				seq++
-				p := ledger.Partition{Topic: topic, Num: int32(rng.IntN(parts))}
-				l.ledger.Sent(p, id)
-				window <- struct{}{}
-				inFlight.Add(1)
-				l.sent.Add(1)
-				r := &kgo.Record{Topic: topic, Partition: p.Num, Value: ledger.Value(id, 20+rng.IntN(500))}
-				cl.Produce(ctx, r, func(r *kgo.Record, err error) {
-					defer func() { <-window; inFlight.Done() }()
-					if err != nil {
-						if !errors.Is(err, context.Canceled) {
-							l.ledger.Fail("producer %d: record %v was given up: %v", num, id, err)
-						}
-						return
-					}
-					l.acked.Add(1)
-					l.ledger.Note(p, r.Offset, id, ledger.Ack, fmt.Sprintf("producer %d", num))
-				})
-			}
-		}
-		inFlight.Wait()
+	l.Start(ctx, &ledger.Producer{
+		Num: num, Topic: topic, Partitions: parts, Seed: l.seed, Every: 10 * time.Millisecond, Burst: 8, Window: 300, Close: cl.Close,
+		Size: func(rng *rand.Rand) int { return 20 + rng.IntN(500) },
+		Send: func(p ledger.Partition, value []byte, done func(int64, error)) {
+			cl.Produce(ctx, &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: value}, func(r *kgo.Record, err error) { done(r.Offset, err) })
+		},
 	})
 	return nil
 }
@@ -103,9 +70,9 @@ func (l *load) produce(ctx context.Context, num int64) error {
 func (l *load) goesOn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	for least := l.acked.Load() + 100; l.acked.Load() < least; {
+	for least := l.Acked.Load() + 100; l.Acked.Load() < least; {
 		if !pause(ctx, 10*time.Millisecond) {
-			return fmt.Errorf("the load does not get on: %d of %d records acknowledged", l.acked.Load(), l.sent.Load())
+			return fmt.Errorf("the load does not get on: %d of %d records acknowledged", l.Acked.Load(), l.Sent.Load())
 		}
 	}
 	return nil
@@ -113,14 +80,13 @@ func (l *load) goesOn(ctx context.Context) error {
 
 // verify stops the load, reads everything back and compares it with what was promised.
 func (l *load) verify(ctx context.Context) error {
-	l.stopping.Store(true)
-	l.producers.Wait()
-	least := l.ledger.Ends()
+	l.Stop()
+	least := l.Ledger.Ends()
 	from := map[int32]kgo.Offset{}
 	walks := map[int32]*ledger.Walk{}
 	for p := range int32(parts) {
 		from[p] = kgo.NewOffset().AtStart()
-		walks[p] = l.ledger.Walk(ledger.Partition{Topic: topic, Num: p}, 0, true, "read back")
+		walks[p] = l.Ledger.Walk(ledger.Partition{Topic: topic, Num: p}, 0, true, "read back")
 	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(l.seeds...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	if err != nil {

@@ -53,13 +53,13 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	}
 	defer c.killAll()
 	led := ledger.New()
-	l := &load{ledger: led, seeds: c.kafkaAddrs(), seed: o.seed}
+	l := &load{Load: ledger.Load{Ledger: led}, seeds: c.kafkaAddrs(), seed: o.seed}
 	passed := 0
 	for _, s := range scenarios {
 		if s.long && o.short {
 			continue
 		}
-		begin, before := time.Now(), l.acked.Load()
+		begin, before := time.Now(), l.Acked.Load()
 		err := s.do(ctx, c, l)
 		verdict := "ok"
 		if err != nil {
@@ -68,7 +68,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 		} else {
 			passed++
 		}
-		fmt.Printf("%-34s %6.1fs  %6d acknowledged  %s\n", s.name, time.Since(begin).Seconds(), l.acked.Load()-before, verdict)
+		fmt.Printf("%-34s %6.1fs  %6d acknowledged  %s\n", s.name, time.Since(begin).Seconds(), l.Acked.Load()-before, verdict)
 		if err != nil {
 			break // what follows builds on it
 		}
@@ -78,7 +78,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 		fmt.Println("FAULT", w)
 	}
 	failed += faults
-	fmt.Printf("%d records acknowledged of %d sent, seed %d\n%d passed, %d failed\n", led.Acked(), l.sent.Load(), o.seed, passed, failed)
+	fmt.Printf("%d records acknowledged of %d sent, seed %d\n%d passed, %d failed\n", led.Acked(), l.Sent.Load(), o.seed, passed, failed)
 	if failed > 0 {
 		fmt.Println("data and output:", o.dir)
 		return failed, nil

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,13 +22,9 @@ const (
 
 // load is what goes on against the broker while it is killed: it never stops to wait for it.
 type load struct {
+	ledger.Load
 	addr     string
-	ledger   *ledger.Ledger
-	producer sync.WaitGroup
 	consumer sync.WaitGroup
-	stopping atomic.Bool
-	sent     atomic.Int64
-	acked    atomic.Int64 // for pacing the kills
 }
 
 // bodySize varies: mostly small, now and then large enough to stand alone in a log entry.
@@ -41,7 +35,7 @@ func bodySize(rng *rand.Rand) int {
 	return 20 + rng.IntN(180)
 }
 
-// produce runs one producer until the load stops; then it waits for everything that it has sent.
+// produce starts one producer.
 func (l *load) produce(ctx context.Context, num int64, topic string, seed uint64) error {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(l.addr), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2 * time.Millisecond),
@@ -56,38 +50,11 @@ func (l *load) produce(ctx context.Context, num int64, topic string, seed uint64
 	if err != nil {
 		return err
 	}
-	rng := rand.New(rand.NewPCG(seed, uint64(num)))
-	l.producer.Go(func() {
-		defer cl.Close()
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		var inflight sync.WaitGroup
-		window := make(chan struct{}, 500)
-		for seq := int64(0); !l.stopping.Load() && ctx.Err() == nil; {
-			<-tick.C
-			for range 1 + rng.IntN(20) {
-				id := ledger.NewID(num, seq)
-				seq++
-				p := ledger.Partition{Topic: topic, Num: int32(rng.IntN(parts))}
-				l.ledger.Sent(p, id)
-				window <- struct{}{}
-				inflight.Add(1)
-				l.sent.Add(1)
-				r := &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: ledger.Value(id, bodySize(rng))}
-				cl.Produce(ctx, r, func(r *kgo.Record, err error) {
-					defer func() { <-window; inflight.Done() }()
-					if err != nil {
-						if !errors.Is(err, context.Canceled) {
-							l.ledger.Fail("producer %d: record %v was given up: %v", num, id, err)
-						}
-						return
-					}
-					l.acked.Add(1)
-					l.ledger.Note(p, r.Offset, id, ledger.Ack, fmt.Sprintf("producer %d", num))
-				})
-			}
-		}
-		inflight.Wait()
+	l.Start(ctx, &ledger.Producer{
+		Num: num, Topic: topic, Partitions: parts, Seed: seed, Every: 5 * time.Millisecond, Burst: 20, Window: 500, Size: bodySize, Close: cl.Close,
+		Send: func(p ledger.Partition, value []byte, done func(int64, error)) {
+			cl.Produce(ctx, &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: value}, func(r *kgo.Record, err error) { done(r.Offset, err) })
+		},
 	})
 	return nil
 }
@@ -111,7 +78,7 @@ func (l *load) consume(ctx context.Context, num int) error {
 			f := cl.PollRecords(ctx, 2000)
 			for _, e := range f.Errors() {
 				if strings.Contains(e.Err.Error(), "OFFSET_OUT_OF_RANGE") {
-					l.ledger.Fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
+					l.Ledger.Fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
 				}
 			}
 			recs := f.Records()
@@ -119,15 +86,15 @@ func (l *load) consume(ctx context.Context, num int) error {
 			for _, r := range recs {
 				p := ledger.Partition{Topic: r.Topic, Num: r.Partition}
 				if id, err := ledger.Parse(r.Value); err != nil {
-					l.ledger.Fail("%s: %s: offset %d: %v", who, p, r.Offset, err)
+					l.Ledger.Fail("%s: %s: offset %d: %v", who, p, r.Offset, err)
 				} else {
-					l.ledger.Note(p, r.Offset, id, ledger.Group, who)
+					l.Ledger.Note(p, r.Offset, id, ledger.Group, who)
 				}
 				ends[p] = r.Offset + 1
 			}
 			if len(recs) > 0 && cl.CommitRecords(ctx, recs...) == nil {
 				for p, o := range ends {
-					l.ledger.Commit(p, o)
+					l.Ledger.Commit(p, o)
 				}
 			}
 			cl.AllowRebalance()

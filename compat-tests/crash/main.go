@@ -75,7 +75,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		return false, err
 	}
 	led := ledger.New()
-	l := &load{addr: addr, ledger: led}
+	l := &load{addr: addr, Load: ledger.Load{Ledger: led}}
 	producing, consuming := context.WithCancel(ctx)
 	defer consuming()
 	for i, topic := range []string{idempotentTopic, idempotentTopic, plainTopic, plainTopic} {
@@ -95,10 +95,10 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	survived := 0
 	for kill := 1; kill <= o.kills; kill++ {
 		// The load must have got somewhere, or the kill proves nothing.
-		for least := l.acked.Load() + 200; l.acked.Load() < least; {
+		for least := l.Acked.Load() + 200; l.Acked.Load() < least; {
 			if !pause(ctx, 10*time.Millisecond) {
 				_, wrong := led.Wrong()
-				return false, fmt.Errorf("the load does not get on: %d records acknowledged; %v", l.acked.Load(), wrong)
+				return false, fmt.Errorf("the load does not get on: %d records acknowledged; %v", l.Acked.Load(), wrong)
 			}
 		}
 		pause(ctx, time.Duration(rng.IntN(800))*time.Millisecond)
@@ -125,10 +125,9 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		if after == before {
 			survived++
 		}
-		fmt.Printf("kill %2d: ready after %v, %d records acknowledged, %d faults\n", kill, broker.Ready.Round(time.Millisecond), l.acked.Load(), after)
+		fmt.Printf("kill %2d: ready after %v, %d records acknowledged, %d faults\n", kill, broker.Ready.Round(time.Millisecond), l.Acked.Load(), after)
 	}
-	l.stopping.Store(true)
-	l.producer.Wait()
+	l.Stop()
 	for led.Missing(idempotentTopic, ledger.Group) > 0 && pause(ctx, 50*time.Millisecond) {
 	}
 	if n := led.Missing(idempotentTopic, ledger.Group); n > 0 {
@@ -150,7 +149,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		fmt.Println("FAULT", f)
 	}
 	slices.Sort(ready)
-	fmt.Printf("%d records acknowledged of %d sent, flush=%s, ready after p50 %v max %v, seed %d\n", led.Acked(), l.sent.Load(), o.flush,
+	fmt.Printf("%d records acknowledged of %d sent, flush=%s, ready after p50 %v max %v, seed %d\n", led.Acked(), l.Sent.Load(), o.flush,
 		ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond), o.seed)
 	if faults > 0 {
 		fmt.Println("data and output:", o.dir)

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,17 +26,13 @@ const (
 // records is what goes on all the time on a topic: idempotent producers that wait for all acknowledgements, and a
 // consumer group that commits what it was shown.
 type records struct {
-	addrs    []string
-	ledger   *ledger.Ledger
-	history  *history
-	gaps     *gaps
-	rate     int // records a second, all producers together
-	seed     uint64
-	stopping atomic.Bool
-	sent     atomic.Int64
-	acked    atomic.Int64
-
-	producing, consuming sync.WaitGroup
+	ledger.Load
+	addrs     []string
+	history   *history
+	gaps      *gaps
+	rate      int // records a second, all producers together
+	seed      uint64
+	consuming sync.WaitGroup
 }
 
 // impatient are the options of all clients: they notice a dead node in about a second and try again
@@ -106,42 +100,17 @@ func (l *records) produce(ctx context.Context, num int64) error {
 	if err != nil {
 		return err
 	}
-	rng := rand.New(rand.NewPCG(l.seed, uint64(num)))
-	who := fmt.Sprintf("producer %d", num)
 	const every = 10 * time.Millisecond
-	perTick := max(1, l.rate/producers/int(time.Second/every))
-	l.producing.Go(func() {
-		defer cl.Close()
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		var inflight sync.WaitGroup
-		window := make(chan struct{}, 5000)
-		for seq := int64(0); !l.stopping.Load() && ctx.Err() == nil; {
-			<-tick.C
-			for range 1 + rng.IntN(2*perTick) {
-				id := ledger.NewID(num, seq)
-				seq++
-				p := ledger.Partition{Topic: topic, Num: int32(rng.IntN(parts))}
-				window <- struct{}{}
-				inflight.Add(1)
-				l.sent.Add(1)
-				l.ledger.Sent(p, id)
-				cl.Produce(ctx, &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: ledger.Value(id, bodySize(rng))}, func(r *kgo.Record, err error) {
-					defer func() { <-window; inflight.Done() }()
-					if err != nil {
-						if !errors.Is(err, context.Canceled) {
-							l.ledger.Fail("%s: record %v was given up: %v", who, id, err)
-						}
-						return
-					}
-					l.acked.Add(1)
-					l.gaps.ack(time.Now())
-					l.ledger.Note(p, r.Offset, id, ledger.Ack, who)
-					l.history.ack(p, r.Offset, id)
-				})
-			}
-		}
-		inflight.Wait()
+	l.Start(ctx, &ledger.Producer{
+		Num: num, Topic: topic, Partitions: parts, Seed: l.seed, Window: 5000, Size: bodySize, Close: cl.Close,
+		Every: every, Burst: 2 * max(1, l.rate/producers/int(time.Second/every)),
+		Send: func(p ledger.Partition, value []byte, done func(int64, error)) {
+			cl.Produce(ctx, &kgo.Record{Topic: p.Topic, Partition: p.Num, Value: value}, func(r *kgo.Record, err error) { done(r.Offset, err) })
+		},
+		Noted: func(p ledger.Partition, offset int64, id ledger.ID) {
+			l.gaps.ack(time.Now())
+			l.history.ack(p, offset, id)
+		},
 	})
 	return nil
 }
@@ -163,25 +132,25 @@ func (l *records) consume(ctx context.Context, num int) error {
 			f := cl.PollRecords(ctx, 5000)
 			for _, e := range f.Errors() {
 				if strings.Contains(e.Err.Error(), "OFFSET_OUT_OF_RANGE") {
-					l.ledger.Fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
+					l.Ledger.Fail("%s: %s-%d: %v", who, e.Topic, e.Partition, e.Err)
 				}
 			}
 			ends := map[ledger.Partition]int64{}
 			f.EachRecord(func(r *kgo.Record) {
 				p := ledger.Partition{Topic: r.Topic, Num: r.Partition}
 				if next, ok := ends[p]; ok && r.Offset != next {
-					l.ledger.Fail("%s: %s: offset %d where %d follows", who, p, r.Offset, next)
+					l.Ledger.Fail("%s: %s: offset %d where %d follows", who, p, r.Offset, next)
 				}
 				ends[p] = r.Offset + 1
 				if id, err := ledger.Parse(r.Value); err != nil {
-					l.ledger.Fail("%s: %s: offset %d: %v", who, p, r.Offset, err)
+					l.Ledger.Fail("%s: %s: offset %d: %v", who, p, r.Offset, err)
 				} else {
-					l.ledger.Note(p, r.Offset, id, ledger.Group, who)
+					l.Ledger.Note(p, r.Offset, id, ledger.Group, who)
 				}
 			})
 			if len(ends) > 0 && cl.CommitUncommittedOffsets(ctx) == nil {
 				for p, o := range ends {
-					l.ledger.Commit(p, o)
+					l.Ledger.Commit(p, o)
 				}
 			}
 			cl.AllowRebalance()

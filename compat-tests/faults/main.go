@@ -83,7 +83,7 @@ func (o options) run(ctx context.Context) (failed bool, err error) {
 		return false, err
 	}
 	r := &run{options: o, ctx: ctx, ledger: ledger.New(), history: h, gaps: &gaps{}, measured: map[string][]time.Duration{}}
-	r.load = &records{ledger: r.ledger, history: h, gaps: r.gaps, rate: o.rate, seed: o.seed}
+	r.load = &records{Load: ledger.Load{Ledger: r.ledger}, history: h, gaps: r.gaps, rate: o.rate, seed: o.seed}
 	say("seed %d, %d nodes, %d faults in %v, history in %s", o.seed, o.nodes, o.faults, o.duration, h.dir)
 	h.event("begin", "seed", o.seed, "nodes", o.nodes, "faults", o.faults, "duration", o.duration.String(), "rate", o.rate)
 	defer func() {
@@ -136,10 +136,9 @@ func (r *run) work(schedule []fault) error {
 		r.inject(i+1, f)
 	}
 	pause(r.ctx, time.Until(begin.Add(r.duration)))
-	for r.load.acked.Load() < r.messages && pause(r.ctx, 100*time.Millisecond) {
+	for r.load.Acked.Load() < r.messages && pause(r.ctx, 100*time.Millisecond) {
 	}
-	r.load.stopping.Store(true)
-	r.load.producing.Wait()
+	r.load.Stop()
 	ctx, cancel := context.WithTimeout(r.ctx, 15*time.Minute)
 	defer cancel()
 	r.judge("the group is shown every acknowledged record", func() error {
@@ -188,6 +187,6 @@ func (r *run) report() {
 	}
 	slices.Sort(ready)
 	say("%d starts, ready after median %.2fs, longest %.2fs", len(ready), ready[len(ready)/2].Seconds(), ready[len(ready)-1].Seconds())
-	say("%d records acknowledged of %d sent, seed %d", r.ledger.Acked(), r.load.sent.Load(), r.seed)
+	say("%d records acknowledged of %d sent, seed %d", r.ledger.Acked(), r.load.Sent.Load(), r.seed)
 	say("%d passed, %d failed", r.passed, r.failed)
 }

@@ -173,10 +173,10 @@ func (r *run) other(n *node, rng *rand.Rand) *node {
 func (r *run) converged(within time.Duration, writes bool) error {
 	ctx, cancel := context.WithTimeout(r.ctx, within)
 	defer cancel()
-	goal, acked := int64(-1), r.load.acked.Load()
+	goal, acked := int64(-1), r.load.Acked.Load()
 	for {
 		missing := r.missing(&goal)
-		if missing == "" && writes && r.load.acked.Load() == acked {
+		if missing == "" && writes && r.load.Acked.Load() == acked {
 			missing = "no write is acknowledged"
 		}
 		if missing == "" {
@@ -267,7 +267,7 @@ func (r *run) inject(num int, f fault) {
 		slow = fmt.Sprintf(", the machine stood still for %.1fs", s.Seconds())
 	}
 	r.verdict(before, "%4d  %7v  %-9s %-3s %-8s held %5.1fs  write gap %5.2fs  well after %5.2fs  %9d acknowledged%s",
-		num, begin.Round(time.Second), f.Kind, n.id, role(f), f.Hold.Seconds(), gap.Seconds(), well.Seconds(), r.load.acked.Load(), slow)
+		num, begin.Round(time.Second), f.Kind, n.id, role(f), f.Hold.Seconds(), gap.Seconds(), well.Seconds(), r.load.Acked.Load(), slow)
 }
 
 // slowest is for how long the machine has kept us or a disk from working, since the last call.
