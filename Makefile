@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-amqp compat compat-kafka compat-failover compat-amqp oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp compat compat-kafka compat-failover compat-amqp oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ docs: build ## regenerate docs/configuration.md
 
 fuzz: ## run each fuzz target for FUZZTIME
 	scripts/fuzz.sh $(FUZZTIME)
+
+bench-cluster: build ## compare three nodes with one; see docs/benchmarks.md
+	bench/cluster.sh
 
 bench-amqp: build ## compare with RabbitMQ, by its own load generator; see docs/benchmarks.md
 	bench/amqp/run.sh

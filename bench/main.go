@@ -54,6 +54,7 @@ func main() {
 	flag.Float64Var(&gib, "gib", 2, "GiB of 1 KiB records that the replayer sends, a run")
 	flag.Int64Var(&b.officialRecords, "records", 1_000_000, "records that Kafka's own tools send, a run")
 	flag.Float64Var(&restart, "restart-gib", 10, "GiB of log for the restart")
+	replicated := flag.Bool("cluster", false, "measure three nodes against one instead")
 	flag.StringVar(&bare, "bare", "", "")
 	flag.StringVar(&file, "file", "", "")
 	flag.Parse()
@@ -63,7 +64,11 @@ func main() {
 		err = bareServer(bare, file)
 	} else {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		err = b.run(ctx)
+		if *replicated {
+			err = b.replicated(ctx)
+		} else {
+			err = b.run(ctx)
+		}
 		stop()
 	}
 	if err != nil {
