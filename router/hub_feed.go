@@ -10,6 +10,8 @@ import (
 	"github.com/tidwall/btree"
 
 	"polylog/core"
+	"polylog/router/dispatch"
+	"polylog/router/state"
 )
 
 // feed tells groups that their queue changed. A queue that no group here is of costs a
@@ -21,6 +23,9 @@ type feed struct {
 	mu     sync.Mutex // guards what follows
 	groups map[core.QueueID][]*hubGroup
 	dirty  []core.QueueID
+	// imposed is what transactions settled, which the groups do not know of yet.
+	imposed  []state.Transacted
+	imposing atomic.Int64 // how many those are; written with mu held
 }
 
 func (f *feed) init() {
@@ -71,6 +76,62 @@ func (f *feed) touched(qs []core.QueueID) {
 	}
 }
 
+// transacted is told what transactions settled. It runs on the applier's goroutine, before
+// anybody hears that they are committed: whatever a group is asked after that, it looks here
+// first.
+func (f *feed) transacted(ts []state.Transacted) {
+	if f.count.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	f.imposed = append(f.imposed, ts...)
+	f.imposing.Store(int64(len(f.imposed)))
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeImposed takes out what transactions settled of a group.
+func (f *feed) takeImposed(key groupKey) (ts []state.Transacted) {
+	if f.imposing.Load() == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.imposed = slices.DeleteFunc(f.imposed, func(t state.Transacted) bool {
+		own := groupKey{t.Queue, t.Group} == key
+		if own {
+			ts = append(ts, t)
+		}
+		return own
+	})
+	f.imposing.Store(int64(len(f.imposed)))
+	return ts
+}
+
+// imposedGroups appends the groups of which transactions settled something, and forgets what
+// is of groups that are not here.
+func (f *feed) imposedGroups(groups []*hubGroup) []*hubGroup {
+	if f.imposing.Load() == 0 {
+		return groups
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.imposed = slices.DeleteFunc(f.imposed, func(t state.Transacted) bool {
+		for _, g := range f.groups[t.Queue] {
+			if g.key.group == t.Group {
+				groups = append(groups, g)
+				return false
+			}
+		}
+		return true
+	})
+	f.imposing.Store(int64(len(f.imposed)))
+	return groups
+}
+
 // run tells groups until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	var groups []*hubGroup
@@ -80,6 +141,12 @@ func (f *feed) run(ctx context.Context) {
 			return
 		case <-f.wake:
 		}
+		groups = f.imposedGroups(groups)
+		for i, g := range groups {
+			g.do(func(*dispatch.Group) {})
+			groups[i] = nil
+		}
+		groups = groups[:0]
 		f.mu.Lock()
 		slices.Sort(f.dirty)
 		for _, q := range slices.Compact(f.dirty) {

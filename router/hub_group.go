@@ -84,6 +84,7 @@ func (g *hubGroup) do(input func(*dispatch.Group)) (done bool) {
 	if g.dead {
 		return false
 	}
+	g.imposeLocked()
 	input(g.g)
 	g.pumpLocked()
 	return true
@@ -343,4 +344,27 @@ func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 		return
 	}
 	g.pumpLocked()
+}
+
+// imposeLocked does what transactions settled of the group.
+func (g *hubGroup) imposeLocked() {
+	for _, t := range g.h.feed.takeImposed(g.key) {
+		if t.Outcome.Kind != core.OK {
+			continue
+		}
+		g.h.r.met.settled.Add(float64(t.Outcome.Settled))
+		for _, sp := range t.Done {
+			for o := sp.First; o < min(sp.End, g.end); o++ {
+				g.g.Impose(o, true)
+			}
+		}
+		for i, f := range t.Failed {
+			g.h.r.met.buried(t.Outcome.Failed[i])
+			g.g.Impose(f.Offset, t.Outcome.Failed[i] != state.Again)
+		}
+		for i, o := range t.Rejected {
+			g.h.r.met.buried(t.Outcome.Rejected[i])
+			g.g.Impose(o, true)
+		}
+	}
 }

@@ -171,6 +171,7 @@ func New(o Options) (*Router, error) {
 		r.tails.touched(qs, r.state.Applied())
 		r.wakeSweep()
 	})
+	r.state.OnTransacted(r.hub.feed.transacted)
 	r.state.OnDigest(r.digests.take)
 	r.state.OnLeases(r.leases.applied)
 	r.log.Handle(digestService, r.serveDigest)

@@ -41,6 +41,7 @@ const (
 	CodePublish             core.Code = 64
 	CodeCreateNamespace     core.Code = 65
 	CodeDeleteNamespace     core.Code = 66
+	CodeTransact            core.Code = 67
 	CodeDeclareFullQueue    core.Code = 71
 	CodeSetPolicy           core.Code = 74
 	CodeDeletePolicy        core.Code = 75
@@ -87,6 +88,7 @@ var levels = [256]uint8{
 	CodePublish:             3,
 	CodeCreateNamespace:     3,
 	CodeDeleteNamespace:     3,
+	CodeTransact:            3,
 	CodeDeclareFullQueue:    3,
 	CodeSetPolicy:           3,
 	CodeDeletePolicy:        3,

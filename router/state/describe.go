@@ -92,6 +92,8 @@ func Describe(code core.Code, body []byte) string {
 		return fmt.Sprintf("retain queue=%d name=%s bytes=%d", c.Queue, c.Name, len(c.Batch))
 	case CodeDeleteNamespace:
 		return describe("delete namespace", body, decodeDeleteNamespace)
+	case CodeTransact:
+		return describeTransact(body)
 	case CodeDeclareFullQueue:
 		return describe("declare queue", body, decodeDeclareFullQueue)
 	case CodeSetPolicy:
@@ -115,6 +117,15 @@ func describePublish(body []byte) string {
 		return fmt.Sprintf("publish: %d bytes that cannot be read: %v", len(body), err)
 	}
 	return fmt.Sprintf("publish namespace=%q exchange=%q keys=%q bytes=%d", p.namespace, p.exchange, p.keys, p.run.Len)
+}
+
+func describeTransact(body []byte) string {
+	var t transacting
+	if _, err := t.readFrom(&cursor{}, body, 0); err != nil {
+		return fmt.Sprintf("transact: %d bytes that cannot be read: %v", len(body), err)
+	}
+	settle, _ := decodeSettle(t.settle)
+	return fmt.Sprintf("transact messages=%d settle=%+v", len(t.publishes), settle)
 }
 
 func describe[C any](what string, body []byte, decode func([]byte) (C, error)) string {

@@ -47,8 +47,31 @@ func TestDescribeNamesEveryCommand(t *testing.T) {
 		"delete group: 1 bytes that cannot be read: ":                                {Code: CodeDeleteGroup, Head: []byte{9}},
 		"append: 3 bytes":                                                            {Code: CodeAppend, Head: []byte("abc")},
 	} {
-		if got := Describe(c.Code, append(c.Head, c.Payload...)); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
-			t.Errorf("%q, want %q", got, want)
-		}
+		described(t, c, want)
+	}
+}
+
+func described(t *testing.T, c core.Command, want string) {
+	t.Helper()
+	if got := Describe(c.Code, append(c.Head, c.Payload...)); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestDescribeExchanges(t *testing.T) {
+	name := core.TopicName("orders")
+	one := PublishCommand(name, []string{"a", "b"}, batch(t, 1, 1, core.Nobody))
+	for want, c := range map[string]core.Command{
+		"declare exchange {Name:orders Config:{Type:topic":                      (&DeclareExchange{Name: name, Config: ExchangeConfig{Type: TypeTopic}}).Command(),
+		"delete exchange {Name:orders IfUnused:true}":                           (&DeleteExchange{name, true}).Command(),
+		"bind {Binding:{Source:orders":                                          (&Bind{Binding{Source: name}}).Command(),
+		"unbind {Binding:{Source:orders":                                        (&Unbind{Binding{Source: name}}).Command(),
+		"create namespace {Name:v":                                              (&CreateNamespace{Name: "v"}).Command(),
+		"delete namespace {Name:v}":                                             (&DeleteNamespace{Name: "v"}).Command(),
+		`publish namespace="default" exchange="orders" keys=["a" "b"] bytes=69`: one,
+		"publish: 3 bytes that cannot be read: ":                                {Code: CodePublish, Head: []byte("abc")},
+		"transact messages=1 settle={Term:0 Groups:[]":                          (&Transact{Publishes: []core.Command{one}}).Command(),
+	} {
+		described(t, c, want)
 	}
 }

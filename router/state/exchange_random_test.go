@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"polylog/core"
+	"polylog/core/ackset"
 	"polylog/core/message"
 )
 
@@ -75,7 +76,18 @@ func randomExchangeCommand(rnd *rand.Rand) core.Command {
 	if rnd.IntN(4) == 0 {
 		to.Name = ""
 	}
-	return PublishCommand(to, []string{pick(key(), "q", "a"), key()}, batch)
+	one := PublishCommand(to, []string{pick(key(), "q", "a"), key()}, batch)
+	if rnd.IntN(5) > 0 {
+		return one
+	}
+	c := Transact{Publishes: []core.Command{one, PublishCommand(exchange(), []string{key()}, batch)}}
+	for range rnd.IntN(3) {
+		o := core.Offset(rnd.IntN(20))
+		c.Settle.Groups = append(c.Settle.Groups, GroupSettle{
+			Queue: core.QueueID(1 + rnd.IntN(8)), Done: []ackset.Span{{First: o, End: o + 2}}, Rejected: []core.Offset{o + 3},
+		})
+	}
+	return c.Command()
 }
 
 // everyExchangeCommand has one of each kind that is about exchanges.
@@ -94,12 +106,15 @@ func everyExchangeCommand(t testing.TB) []core.Command {
 	if err != nil {
 		t.Fatal(err)
 	}
+	transact := Transact{Publishes: []core.Command{
+		PublishCommand(x, []string{"a.b"}, batch), PublishCommand(core.TopicName(""), []string{"q2"}, batch),
+	}, Settle: Settle{Groups: []GroupSettle{{Queue: 5, Done: []ackset.Span{{First: 0, End: 1}}, Failed: []FailedDelivery{{1, true, 0}}}}}}
 	remove := DeleteExchange{Name: x, IfUnused: true}
 	create := CreateNamespace{Name: "v", Attributes: map[string]string{"k": "v"}}
 	drop := DeleteNamespace{Name: "v"}
 	return []core.Command{
 		declare.Command(), queue.Command(), bind.Command(), both.Command(), tap.Command(), PublishCommand(x, []string{"a.b", "c"}, batch),
-		unbind.Command(), remove.Command(), create.Command(), drop.Command(),
+		transact.Command(), unbind.Command(), remove.Command(), create.Command(), drop.Command(),
 	}
 }
 

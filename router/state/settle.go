@@ -37,6 +37,14 @@ type FailedDelivery struct {
 	Due     int64 // not before, ms; 0: at once
 }
 
+// slow counts the failed and the rejected.
+func (c *Settle) slow() (n int) {
+	for i := range c.Groups {
+		n += len(c.Groups[i].Failed) + len(c.Groups[i].Rejected)
+	}
+	return n
+}
+
 // maxSettled bounds the failed and the rejected of a command, which take more work than
 // spans.
 const maxSettled = 1 << 12
@@ -150,11 +158,7 @@ func (s *State) settle(tx txn, c *cursor, body []byte) core.Result {
 	if err != nil {
 		return invalid("settle", err)
 	}
-	slow := 0
-	for i := range cmd.Groups {
-		slow += len(cmd.Groups[i].Failed) + len(cmd.Groups[i].Rejected)
-	}
-	if slow > maxSettled {
+	if slow := cmd.slow(); slow > maxSettled {
 		return refused(core.Limit, "settle: %d deliveries failed, %d at most in one command", slow, maxSettled)
 	}
 	budget := trimmedAtOnce

@@ -29,8 +29,9 @@ type State struct {
 	fatal   func(error)
 	touched atomic.Pointer[func([]core.QueueID)]
 
-	onDigest atomic.Pointer[func(*index.Snapshot)]
-	onLeases atomic.Pointer[func([]LeaseEvent)]
+	onDigest     atomic.Pointer[func(*index.Snapshot)]
+	onTransacted atomic.Pointer[func([]Transacted)]
+	onLeases     atomic.Pointer[func([]LeaseEvent)]
 
 	// applying is held by the applier while it works, so that Producers can look at
 	// its memory.
@@ -55,9 +56,10 @@ type State struct {
 	policies        *policySet // as of the last applied command
 	dirtyAcks       []ackKey   // groups of which the KV space has an older version
 	routing         routing
-	publishing      publishing // the publish at hand
-	tapping         passage    // the record of a topic at hand
-	taps            []topicTap // beside bindings
+	publishing      publishing   // the publish at hand
+	settledByTx     []Transacted // of this batch
+	tapping         passage      // the record of a topic at hand
+	taps            []topicTap   // beside bindings
 	producers       map[producerKey]*producer
 	dirty           []producerKey  // producers of which the KV space has an older version
 	round           uint64         // counts checkpoints
@@ -184,6 +186,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
 		(*fn)(s.queues)
 	}
+	s.giveTransacted()
 	s.giveLeaseEvents()
 	s.queues = s.queues[:0]
 	if cap(s.queues) > maxTouched {
@@ -325,6 +328,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.retain(tx, c, body, pos)
 	case CodeDeleteNamespace:
 		return s.deleteNamespace(tx, body)
+	case CodeTransact:
+		return s.transact(tx, c, body, pos)
 	case CodeDeclareFullQueue:
 		return s.declareFullQueue(tx, c, body)
 	case CodeSetPolicy:
