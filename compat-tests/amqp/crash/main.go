@@ -22,8 +22,6 @@ import (
 	"slices"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"polylog/compat/amqp/load"
 	"polylog/compat/harness"
 )
@@ -73,15 +71,13 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	defer func() { broker.Kill() }()
 	addr := broker.AMQP
 	l := load.New(addr)
-	if err := each(ctx, l, func(s survivor) func(context.Context, *amqp.Channel) error { return s.before }); err != nil {
-		return false, fmt.Errorf("before the first kill: %w", err)
-	}
-	broker.Kill()
-	if broker, err = start(addr); err != nil {
+	err = survive(ctx, l, func() error {
+		broker.Kill()
+		broker, err = start(addr)
+		return err
+	})
+	if err != nil {
 		return false, fmt.Errorf("the first restart: %w", err)
-	}
-	if err := each(ctx, l, func(s survivor) func(context.Context, *amqp.Channel) error { return s.after }); err != nil {
-		l.Ledger.Fail("%v", err)
 	}
 	if err := l.Declare(); err != nil {
 		return false, err

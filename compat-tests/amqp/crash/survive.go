@@ -152,42 +152,69 @@ func publish(ctx context.Context, ch *amqp.Channel, exchange, key, body string, 
 	return nil
 }
 
-// expect gets one message, waiting for it, and checks it.
+// expect consumes one message, waiting for it, and checks it. It stays with the channel.
 func expect(ch *amqp.Channel, queue, body string, redelivered bool) (amqp.Delivery, error) {
-	for end := time.Now().Add(20 * time.Second); ; {
-		d, ok, err := ch.Get(queue, false)
+	if err := ch.Qos(1, 0, false); err != nil {
+		return amqp.Delivery{}, err
+	}
+	in, err := ch.Consume(queue, queue, false, false, false, false, nil)
+	if err != nil {
+		return amqp.Delivery{}, fmt.Errorf("consume %s: %w", queue, err)
+	}
+	select {
+	case d, ok := <-in:
 		switch {
-		case err != nil:
-			return d, fmt.Errorf("get from %s: %w", queue, err)
-		case ok && string(d.Body) == body && d.Redelivered == redelivered:
-			return d, nil
-		case ok:
+		case !ok:
+			return d, fmt.Errorf("%s: the channel was closed", queue)
+		case string(d.Body) != body || d.Redelivered != redelivered:
 			return d, fmt.Errorf("%s: %q, redelivered %v; want %q, %v", queue, d.Body, d.Redelivered, body, redelivered)
-		case time.Now().After(end):
-			return d, fmt.Errorf("%s: no message, want %q", queue, body)
 		}
-		pause(context.Background(), 10*time.Millisecond)
+		return d, ch.Cancel(queue, false)
+	case <-time.After(20 * time.Second):
+		return amqp.Delivery{}, fmt.Errorf("%s: no message, want %q", queue, body)
 	}
 }
 
-// each runs one half of every survivor, each on a channel of its own.
-func each(ctx context.Context, l *load.Load, half func(survivor) func(context.Context, *amqp.Channel) error) error {
-	c, _, err := l.Dial()
-	if err != nil {
+// survive makes every survivor, kills the broker, starts another, and looks at each that could be made.
+func survive(ctx context.Context, l *load.Load, kill func() error) error {
+	made := make([]bool, len(survivors))
+	conns := make([]*amqp.Connection, len(survivors)) // kept: what a client holds is in its hands when the broker dies
+	for i, s := range survivors {
+		c, err := each(ctx, l, s.before)
+		conns[i], made[i] = c, err == nil
+		if err != nil {
+			l.Ledger.Fail("%s: cannot be made: %v", s.name, err)
+		}
+	}
+	if err := kill(); err != nil {
 		return err
 	}
-	defer c.Close()
-	for _, s := range survivors {
-		ch, err := c.Channel()
-		if err == nil {
-			err = ch.Confirm(false)
+	for i, s := range survivors {
+		if conns[i] != nil {
+			_ = conns[i].Close() // its broker is gone
 		}
-		if err == nil {
-			err = half(s)(ctx, ch)
+		if !made[i] {
+			continue
 		}
+		c, err := each(ctx, l, s.after)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			l.Ledger.Fail("%s: %v", s.name, err)
+		}
+		if c != nil {
+			_ = c.Close() // an error may have closed it
 		}
 	}
 	return nil
+}
+
+// each runs one half of a survivor on a connection of its own.
+func each(ctx context.Context, l *load.Load, half func(context.Context, *amqp.Channel) error) (*amqp.Connection, error) {
+	c, ch, err := l.Dial()
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.Confirm(false); err != nil {
+		return c, err
+	}
+	return c, half(ctx, ch)
 }

@@ -21,8 +21,8 @@ import (
 )
 
 type options struct {
-	bin, record, intended, only, addr, because string
-	live, write, verbose                       bool
+	bin, record, intended, pending, only, addr, because string
+	live, write, verbose                                bool
 }
 
 func main() {
@@ -30,6 +30,7 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "../../../bin/polylog", "Polylog's binary")
 	flag.StringVar(&o.record, "record", "testdata/rabbitmq-3.10.8.txt", "RabbitMQ's answers")
 	flag.StringVar(&o.intended, "intended", "testdata/intended.txt", "what differs on purpose")
+	flag.StringVar(&o.pending, "pending", "testdata/pending.txt", "probes of what is not there yet, one a line")
 	flag.StringVar(&o.only, "only", "", "probes whose names contain this; empty is all")
 	flag.StringVar(&o.addr, "addr", "", "host:port of a running broker to ask instead of Polylog's binary")
 	flag.BoolVar(&o.live, "live", false, "ask RabbitMQ too, instead of reading its answers")
@@ -66,6 +67,10 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	pending, err := os.ReadFile(o.pending)
+	if err != nil {
+		return 0, err
+	}
 	theirs, err := rabbit(ctx, o, work, probes)
 	if err != nil {
 		return 0, fmt.Errorf("rabbitmq: %w", err)
@@ -80,7 +85,7 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if o.because != "" {
 		return 0, intend(o.intended, o.because, theirs, ours, intended)
 	}
-	return compare(probes, theirs, ours, intended, o.verbose), nil
+	return compare(probes, theirs, ours, intended, strings.Split(string(pending), "\n"), o.verbose), nil
 }
 
 func chosen(only string) []probe.Probe {
