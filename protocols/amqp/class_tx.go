@@ -3,6 +3,7 @@ package amqp
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"polylog/core"
 	"polylog/protocols/amqp/spec"
@@ -151,7 +152,12 @@ func (ch *channel) settleAll(ctx context.Context, answers []answer) error {
 	}
 	settled := make(chan error, len(asked))
 	for _, ask := range asked {
-		ask(func(_ []core.Kind, err error) { settled <- err })
+		ask(func(kinds []core.Kind, err error) {
+			if err == nil && slices.Contains(kinds, core.Conflict) { // another consumer has it by now
+				err = soft(spec.PreconditionFailed, "partial tx completion")
+			}
+			settled <- err
+		})
 	}
 	var failed error
 	for range asked {

@@ -35,6 +35,9 @@ type incoming struct {
 // read takes over a basic.publish. It aliases body. delays says whether the exchange delays
 // messages. now is in ms.
 func (in *incoming) read(m *spec.BasicPublish, p *spec.Properties, body []byte, now int64, delays func() bool) error {
+	if body == nil {
+		body = []byte{} // an empty body is no null
+	}
 	in.Message = message.Message{
 		Value: body, Time: now, Stamped: true, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
 		ContentType: p.ContentType, ContentEncoding: p.ContentEncoding, ReplyTo: p.ReplyTo, MessageID: p.MessageID,
