@@ -79,6 +79,7 @@ type call struct {
 	namespace string
 	principal router.Principal
 	ctx       context.Context //nolint:containedctx // of the call
+	digest    [32]byte        // of a body with messages
 	held      int64           // of Server.bodies
 	turn      uint32          // of keyless; 0: not taken yet
 }

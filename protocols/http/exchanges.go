@@ -229,6 +229,9 @@ func publishToExchange(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.noIdempotencyKey(); err != nil {
+		return err
+	}
 	x, err := c.exchange(router.OpWrite)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -407,6 +408,7 @@ func (c *call) messages() ([]incoming, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.digest = sha256.Sum256(body)
 	now := c.srv.opts.now()
 	kind, _, _ := strings.Cut(strings.ToLower(string(c.Request.Header.ContentType())), ";")
 	switch kind = strings.TrimSpace(kind); {

@@ -57,12 +57,18 @@ func publishToTopic(c *call) error {
 		return err
 	}
 	d := destination{queues: t.Partitions, maxBytes: t.Config.MaxMessageBytes, codec: codecs[t.Config.CompressionType], topic: &t.Config}
+	if key := string(c.Request.Header.Peek(idempotencyKey)); key != "" {
+		return c.publishOnce(t, &d, key, ms)
+	}
 	return c.publish(&d, ms)
 }
 
 func publishToQueue(c *call) error {
 	ms, err := c.messages()
 	if err != nil {
+		return err
+	}
+	if err := c.noIdempotencyKey(); err != nil {
 		return err
 	}
 	q, err := c.queue(router.OpWrite)
@@ -121,16 +127,21 @@ func (c *call) publish(d *destination, ms []incoming) error {
 		}
 	}
 	for _, b := range batches {
-		for i, at := range b.messages {
-			if b.result.Err != nil {
-				results[at] = failure(b.result.Err)
-				continue
-			}
-			offset := b.result.Offset + core.Offset(i)
-			results[at] = resultJSON{Status: 200, ID: messageID(b.partition, offset), Partition: &b.partition, Offset: &offset}
-		}
+		b.report(results)
 	}
 	return c.answerEach(results)
+}
+
+// report writes what became of a batch's messages.
+func (b *batch) report(results []resultJSON) {
+	for i, at := range b.messages {
+		if b.result.Err != nil {
+			results[at] = failure(b.result.Err)
+			continue
+		}
+		offset := b.result.Offset + core.Offset(i)
+		results[at] = resultJSON{Status: 200, ID: messageID(b.partition, offset), Partition: &b.partition, Offset: &offset}
+	}
 }
 
 // messageID names a message of a topic or queue.

@@ -49,6 +49,7 @@ const (
 	CodeSetSubscription     core.Code = 90
 	CodeDeleteSubscription  core.Code = 91
 	CodeSeekSubscription    core.Code = 92
+	CodePublishOnce         core.Code = 93
 )
 
 // levels are the feature levels that commands need; 0: this program does not know the code.
@@ -96,6 +97,7 @@ var levels = [256]uint8{
 	CodeSetSubscription:     3,
 	CodeDeleteSubscription:  3,
 	CodeSeekSubscription:    3,
+	CodePublishOnce:         3,
 }
 
 // known reports whether State.command has the code.

@@ -104,6 +104,12 @@ func Describe(code core.Code, body []byte) string {
 		return describe("set subscription", body, decodeSetSubscription)
 	case CodeDeleteSubscription:
 		return describe("delete subscription", body, decodeDeleteSubscription)
+	case CodePublishOnce:
+		c, err := decodePublishOnce(body)
+		if err != nil {
+			return fmt.Sprintf("publish once: %d bytes that cannot be read: %v", len(body), err)
+		}
+		return fmt.Sprintf("publish once key=%q digest=%x batches=%d bytes=%d", c.Key, c.Digest, len(c.Batches), len(body))
 	case CodeSeekSubscription:
 		return describe("seek subscription", body, decodeSeekSubscription)
 	default:

@@ -41,6 +41,7 @@ func TestDescribeNamesEveryCommand(t *testing.T) {
 		"set policy {Policy:{Namespace:default Name:p":                               (&SetPolicy{Policy{Namespace: "default", Name: "p"}}).Command(),
 		"delete policy {Namespace:default Operator:true":                             (&DeletePolicy{"default", true, "p"}).Command(),
 		"set subscription {Name:orders Topic:AQAAAAAAAAAAAAAAAAAAAA Queue:0 From:-1": (&SetSubscription{Name: name, Topic: core.TopicID{1}, From: FromEnd}).Command(),
+		"publish once key=\"k\" digest=00":                                           (&PublishOnce{Key: "k", Window: 1, Batches: []QueueBatch{{1, batch(t, 1, 5, core.Nobody)}}}).Command(),
 		"delete subscription {Name:orders}":                                          (&DeleteSubscription{name}).Command(),
 		"seek subscription {Name:orders From:-2 To:[{":                               (&SeekSubscription{name, FromStart, []SeekTo{{1, 2}}}).Command(),
 		"unknown command 200, 3 bytes":                                               {Code: 200, Head: []byte("abc")},

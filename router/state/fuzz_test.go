@@ -216,7 +216,7 @@ func everyCommand(t testing.TB) []core.Command {
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), note.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
-	}, append(everyQueueCommand(t), everySubscriptionCommand()...)...)
+	}, append(everyQueueCommand(t), everyHTTPCommand(t)...)...)
 }
 
 // everyQueueCommand has one of each kind that is about named queues and acknowledgements.

@@ -23,7 +23,9 @@ import (
 //	i s <exchange u64> <kind> <id u64> <len, key> <digest>   a binding, below its source
 //	i d <kind> <id u64> <exchange u64> <len, key> <digest>   nothing: the same, below its destination
 //	k <len, namespace> <name>      a retained message of MQTT, null characters for slashes
+//	j o <key>                      what was published once under a key
 //	j s <len, namespace> <name>    a subscription
+//	j t <due u64> <key>            nothing: when that is forgotten
 //	l l <name>                     a lease: who owns the name
 //	l n <node>                     a node's session
 //	l s <session u64> <name>       nothing: the lease hangs on the session

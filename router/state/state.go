@@ -308,6 +308,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.setSubscription(tx, c, body)
 	case CodeDeleteSubscription:
 		return s.deleteSubscription(tx, body)
+	case CodePublishOnce:
+		return s.publishOnce(tx, c, body, pos)
 	case CodeSeekSubscription:
 		return s.seekSubscription(tx, body)
 	case CodeDigest:

@@ -49,6 +49,9 @@ func (s *script) subscriptionCommand() (core.Command, func(core.Result) string) 
 		}
 		return c.Command(), nil
 	}
+	if s.d.Cmd == "once" {
+		return s.onceCommand()
+	}
 	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
 	return core.Command{}, nil
 }
@@ -60,6 +63,13 @@ func everySubscriptionCommand() []core.Command {
 	seek := SeekSubscription{Name: core.TopicName("s"), From: FromStart, To: []SeekTo{{1, 1}}}
 	drop := DeleteSubscription{Name: core.TopicName("s")}
 	return []core.Command{set.Command(), bad.Command(), seek.Command(), set.Command(), drop.Command(), set.Command()}
+}
+
+// everyHTTPCommand has one of each kind that HTTP needs.
+func everyHTTPCommand(t testing.TB) []core.Command {
+	once := PublishOnce{Key: "k", Window: 1000, Batches: []QueueBatch{{1, batch(t, 1, 7, core.Nobody)}, {2, batch(t, 2, 7, core.Nobody)}}}
+	other := PublishOnce{Key: "k", Digest: [16]byte{1}, Window: 1000, Batches: []QueueBatch{{1, batch(t, 1, 7, core.Nobody)}}}
+	return append(everySubscriptionCommand(), once.Command(), once.Command(), other.Command())
 }
 
 // dumpSubscriptions shows the subscriptions, by name.

@@ -1,0 +1,65 @@
+package httpd
+
+import (
+	"hash/crc32"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// idempotencyKey is the header under which a request is done once, however often it is sent.
+const idempotencyKey = "Idempotency-Key"
+
+const maxIdempotencyKey = 255 // bytes
+
+// noIdempotencyKey refuses the header where it would not be kept to.
+func (c *call) noIdempotencyKey() error {
+	if len(c.Request.Header.Peek(idempotencyKey)) > 0 {
+		return core.E(core.Unsupported, "%s is for topics alone", idempotencyKey)
+	}
+	return nil
+}
+
+// publishOnce publishes what can be taken of the messages in one step, unless that was done
+// under the key before: then the answer is the same.
+func (c *call) publishOnce(t *router.Topic, d *destination, key string, ms []incoming) error {
+	if len(key) > maxIdempotencyKey {
+		return invalid("%s has %d bytes, at most %d are allowed", idempotencyKey, len(key), maxIdempotencyKey)
+	}
+	if len(ms) == 1 && ms[0].MessageID == "" {
+		ms[0].MessageID = key
+	}
+	// Messages without a key must go to the same partition each time.
+	c.turn = crc32.ChecksumIEEE([]byte(key)) | 1
+	results := make([]resultJSON, len(ms))
+	batches := c.batches(d, ms, results)
+	if len(batches) == 0 {
+		return c.answerEach(results)
+	}
+	send := make([]router.QueueBatch, len(batches))
+	for i, b := range batches {
+		data, err := b.builder.Build(nil, core.BatchOptions{Codec: d.codec, Producer: core.Nobody})
+		if err != nil {
+			return err
+		}
+		send[i] = router.QueueBatch{Queue: d.queues[b.partition], Data: data}
+	}
+	offsets, replayed, err := c.router.PublishOnce(c.ctx, c.principal, t, key, [16]byte(c.digest[:16]), send)
+	if err != nil {
+		return err
+	}
+	if replayed {
+		c.Response.Header.Set("Idempotency-Replayed", "true")
+	}
+	for i, b := range batches {
+		if len(offsets) != len(batches) { // the topic was changed since: all is stored, elsewhere
+			for _, at := range b.messages {
+				results[at] = resultJSON{Status: 200}
+			}
+			continue
+		}
+		b.result.Offset = offsets[i]
+		b.report(results)
+	}
+	return c.answerEach(results)
+}
