@@ -62,6 +62,10 @@ func (r *Router) PublishTo(p Principal, a Address, batch []byte, done func(Route
 	})
 }
 
+// minMessageLimit is for messages of 16 MiB, AMQP's usual limit, and their headers: Kafka's
+// message.max.bytes can only allow more.
+const minMessageLimit = 17 << 20
+
 // checkPublish refuses what can be refused before it is in the log.
 func (r *Router) checkPublish(p Principal, a *Address, batch []byte) error {
 	if err := r.state.Supports(state.CodePublish); err != nil {
@@ -78,7 +82,7 @@ func (r *Router) checkPublish(p Principal, a *Address, batch []byte) error {
 			return core.E(core.TooLarge, "a routing key of %d bytes, at most %d are allowed", len(k), state.MaxKey)
 		}
 	}
-	if limit := r.BrokerConfig().MessageMaxBytes; len(batch) > limit {
+	if limit := max(r.BrokerConfig().MessageMaxBytes, minMessageLimit); len(batch) > limit {
 		return core.E(core.TooLarge, "message of %d bytes, at most %d are allowed", len(batch), limit)
 	}
 	if len(batch) < core.BatchHeaderLen {
