@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 
 	"polylog/core"
@@ -216,7 +217,7 @@ func everyCommand(t testing.TB) []core.Command {
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), note.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
-	}, append(everyQueueCommand(t), everyHTTPCommand(t)...)...)
+	}, slices.Concat(everyQueueCommand(t), everyExchangeCommand(t), everyHTTPCommand(t))...)
 }
 
 // everyQueueCommand has one of each kind that is about named queues and acknowledgements.
