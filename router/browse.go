@@ -71,9 +71,11 @@ func (rr *recordReader) browseRun(run core.Run, from *core.Offset, end core.Offs
 		}
 		*from = rec.Offset
 		one := Browsed{Record: rec}
-		if one.Deaths, err = rr.deaths(rec.Offset); err != nil {
+		h, err := rr.history(rec.Offset)
+		if err != nil {
 			return false, err
 		}
+		one.Deaths = h.Deaths
 		if !fn(one) {
 			return false, nil
 		}
@@ -106,11 +108,11 @@ func (r *Router) Settled(p Principal, q core.QueueID, group string) (func(core.O
 	return acks.Settled.Contains, nil
 }
 
-// deaths are those of a dead letter.
-func (rr *recordReader) deaths(o core.Offset) ([]Death, error) {
+// history is that of a dead letter; empty for other messages.
+func (rr *recordReader) history(o core.Offset) (state.History, error) {
 	def, err := rr.r.queueDef(rr.queue)
 	if err != nil || def == nil || !def.Deaths {
-		return nil, err
+		return state.History{}, err
 	}
-	return state.ReadDeaths(rr.r.state.Store(), rr.queue, o)
+	return state.ReadHistory(rr.r.state.Store(), rr.queue, o)
 }

@@ -31,6 +31,9 @@ type ConsumeSpec struct {
 	Lease     time.Duration // after that a delivery has failed; 0: as long as the consumer is there
 	Exclusive bool          // no other consumer beside this one
 	NoAck     bool          // deliveries are settled when they are made
+	// Getter makes a consumer that gets a message with each call of Get, and no others. It
+	// does not count as a consumer of the queue.
+	Getter bool
 	// CountLost says that what the consumer holds when it is closed, or its node is lost,
 	// has failed.
 	CountLost bool
@@ -52,7 +55,12 @@ type Delivery struct {
 	Redelivered bool
 	Attempts    int // failed deliveries that counted
 	Record      core.Record
-	Deaths      []Death // why a dead letter is here, the oldest first
+	// Deaths are why a dead letter is here, the newest last; Exchange and RoutingKeys how it
+	// came here, where it did by an exchange: instead of what the record says. It does not
+	// expire any more by what the record says.
+	Deaths      []Death
+	Exchange    string
+	RoutingKeys []string
 }
 
 // Outcome is what a consumer says of a delivery.
@@ -143,7 +151,7 @@ func (c *Consumer) attachSpec() attachSpec {
 	s := &c.spec
 	a := attachSpec{
 		priority: s.Priority, prefetch: s.Prefetch, credit: dispatch.Unlimited, leaseMS: s.Lease.Milliseconds(),
-		exclusive: s.Exclusive, noAck: s.NoAck, countLost: s.CountLost,
+		exclusive: s.Exclusive, noAck: s.NoAck, countLost: s.CountLost, getter: s.Getter,
 	}
 	if c.windowed() {
 		a.credit = int64(s.Buffer)
@@ -157,7 +165,7 @@ func (c *Consumer) attachSpec() attachSpec {
 // windowed reports whether the dispatcher gets credit for what was taken out of the buffer.
 func (c *Consumer) windowed() bool {
 	s := &c.spec
-	return c.credit == dispatch.Unlimited && (s.Prefetch == 0 || s.Prefetch > s.Buffer || s.NoAck)
+	return c.credit == dispatch.Unlimited && !s.Getter && (s.Prefetch == 0 || s.Prefetch > s.Buffer || s.NoAck)
 }
 
 // Next waits for a delivery and takes it. The error is Take's, or of kind Unavailable when
@@ -176,6 +184,42 @@ func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
 		case <-c.signal:
 		case <-ctx.Done():
 			return Delivery{}, core.E(core.Unavailable, "no delivery: %v", context.Cause(ctx))
+		}
+	}
+}
+
+// Get takes the next message of the queue, if there is one, for a ConsumeSpec.Getter; and says
+// how many more can be delivered. One goroutine may get at a time. After an error of kind
+// Uncertain a message may have been delivered that did not come.
+func (c *Consumer) Get(ctx context.Context) (d Delivery, ok bool, ready int64, err error) {
+	for {
+		a, err := c.all.ask(ctx, toHub{kind: hubGet, consumer: c.id, queue: c.spec.Queue, group: c.spec.Group})
+		if err != nil || len(a.deliveries) == 0 {
+			return d, false, a.counts.Ready, err
+		}
+		c.mu.Lock()
+		c.inbox = append(c.inbox, a.deliveries...)
+		c.mu.Unlock()
+		for {
+			var one [1]Delivery
+			ds, err := c.Take(one[:0], 1)
+			if err != nil {
+				return d, false, 0, err
+			}
+			if len(ds) == 1 {
+				return ds[0], true, a.counts.Ready, nil
+			}
+			c.mu.Lock()
+			left := len(c.inbox)
+			c.mu.Unlock()
+			if left == 0 {
+				break // it was gone: the next one
+			}
+			select {
+			case <-c.signal: // this node has to apply it first
+			case <-ctx.Done():
+				return d, false, 0, core.E(core.Unavailable, "no delivery: %v", context.Cause(ctx))
+			}
 		}
 	}
 }

@@ -19,8 +19,8 @@ const maxFrame = 64 << 10
 // toHub is a message to the dispatcher. Which fields count depends on the kind.
 type toHub struct {
 	kind     toHubKind
-	consumer uint64 // of the sending node: attach, grant, cancel, detach
-	request  uint64 // to be answered: settle, extend, purge, count
+	consumer uint64 // of the sending node: attach, grant, cancel, detach, get
+	request  uint64 // to be answered: settle, extend, purge, count, get
 	queue    core.QueueID
 	group    string
 	attach   attachSpec
@@ -40,6 +40,7 @@ const (
 	hubExtend
 	hubPurge
 	hubCount
+	hubGet
 )
 
 // attachSpec is a consumer as the dispatcher wants to know it.
@@ -51,6 +52,24 @@ type attachSpec struct {
 	exclusive bool
 	noAck     bool
 	countLost bool
+	getter    bool
+}
+
+// Bits of the byte that says who shares a queue with the consumer. A node of feature level 2
+// takes it for a truth value, and knows no getters.
+const (
+	attachExclusive = 1 << iota
+	attachGetter
+)
+
+func (a *attachSpec) sharing() (b byte) {
+	if a.exclusive {
+		b |= attachExclusive
+	}
+	if a.getter {
+		b |= attachGetter
+	}
+	return b
 }
 
 // fromHub is a message from the dispatcher.
@@ -71,6 +90,7 @@ const (
 	hubDeliver
 	hubEnded
 	hubAnswer
+	hubGot // the answer to a get
 )
 
 // handed is a delivery without its message, which every node reads from its own log.
@@ -93,7 +113,7 @@ func (m *toHub) append(b []byte) []byte {
 		b = wire.AppendUvarint(b, uint64(a.prefetch))
 		b = wire.AppendVarint(b, a.credit)
 		b = wire.AppendUvarint(b, uint64(a.leaseMS))
-		b = wire.AppendBool(wire.AppendBool(wire.AppendBool(b, a.exclusive), a.noAck), a.countLost)
+		b = wire.AppendBool(wire.AppendBool(append(b, a.sharing()), a.noAck), a.countLost)
 	case hubGrant:
 		b = wire.AppendUvarint(wire.AppendUvarint(b, m.consumer), uint64(m.n))
 	case hubCancel, hubDetach:
@@ -108,6 +128,9 @@ func (m *toHub) append(b []byte) []byte {
 			b = wire.AppendVarint(b, int64(r.Serial-last.Serial))
 			last = r
 		}
+	case hubGet:
+		b = wire.AppendUvarint(b, m.consumer)
+		b = appendGroup(wire.AppendUvarint(b, m.request), m.queue, m.group)
 	case hubPurge, hubCount:
 		b = appendGroup(wire.AppendUvarint(b, m.request), m.queue, m.group)
 	}
@@ -125,9 +148,11 @@ func readToHub(r *wire.Reader) (m toHub, err error) {
 		m.consumer, m.queue, m.group = r.Uvarint(), core.QueueID(r.Uvarint()), r.String()
 		m.attach = attachSpec{
 			priority: int(int32(r.Varint())), prefetch: int(min(r.Uvarint(), 1<<31)), credit: max(r.Varint(), dispatch.Unlimited),
-			leaseMS:   int64(min(r.Uvarint(), 1<<40)),
-			exclusive: r.Bool(), noAck: r.Bool(), countLost: r.Bool(),
+			leaseMS: int64(min(r.Uvarint(), 1<<40)),
 		}
+		sharing := r.Byte()
+		m.attach.exclusive, m.attach.getter = sharing&attachExclusive != 0, sharing&attachGetter != 0
+		m.attach.noAck, m.attach.countLost = r.Bool(), r.Bool()
 	case hubGrant:
 		m.consumer, m.n = r.Uvarint(), int64(min(r.Uvarint(), 1<<40))
 	case hubCancel, hubDetach:
@@ -144,6 +169,9 @@ func readToHub(r *wire.Reader) (m toHub, err error) {
 		if m.outcome > dispatch.Reject || m.n < 0 {
 			return m, core.E(core.Invalid, "consume: outcome %d after %d ms", m.outcome, m.n)
 		}
+	case hubGet:
+		m.consumer = r.Uvarint()
+		m.request, m.queue, m.group = r.Uvarint(), core.QueueID(r.Uvarint()), r.String()
 	case hubPurge, hubCount:
 		m.request, m.queue, m.group = r.Uvarint(), core.QueueID(r.Uvarint()), r.String()
 	default:
@@ -158,30 +186,57 @@ func (m *fromHub) append(b []byte) []byte {
 	case hubAttached, hubEnded:
 		b = appendError(wire.AppendUvarint(b, m.consumer), m.err)
 	case hubDeliver:
-		b = wire.AppendUvarint(b, m.consumer)
-		b = wire.AppendUvarint(b, uint64(len(m.deliveries)))
-		var last Receipt
-		for _, d := range m.deliveries {
-			b = wire.AppendVarint(b, int64(d.Offset-last.Offset))
-			b = wire.AppendVarint(b, int64(d.Serial-last.Serial))
-			flags := uint64(d.attempts) << 1
-			if d.redelivered {
-				flags |= 1
-			}
-			b = wire.AppendUvarint(b, flags)
-			last = d.Receipt
-		}
+		b = appendHanded(wire.AppendUvarint(b, m.consumer), m.deliveries)
+	case hubGot:
+		b = appendError(wire.AppendUvarint(b, m.request), m.err)
+		b = appendCounts(appendHanded(b, m.deliveries), &m.counts)
 	case hubAnswer:
 		b = appendError(wire.AppendUvarint(b, m.request), m.err)
 		b = wire.AppendUvarint(b, uint64(len(m.kinds)))
 		for _, k := range m.kinds {
 			b = append(b, byte(k))
 		}
-		for _, n := range [...]int64{m.counts.Ready, m.counts.Unsettled, m.counts.Delayed, int64(m.counts.Consumers)} {
-			b = wire.AppendUvarint(b, uint64(n))
-		}
+		b = appendCounts(b, &m.counts)
 	}
 	return b
+}
+
+func appendHanded(b []byte, hs []handed) []byte {
+	b = wire.AppendUvarint(b, uint64(len(hs)))
+	var last Receipt
+	for _, d := range hs {
+		b = wire.AppendVarint(b, int64(d.Offset-last.Offset))
+		b = wire.AppendVarint(b, int64(d.Serial-last.Serial))
+		flags := uint64(d.attempts) << 1
+		if d.redelivered {
+			flags |= 1
+		}
+		b = wire.AppendUvarint(b, flags)
+		last = d.Receipt
+	}
+	return b
+}
+
+func readHanded(r *wire.Reader) []handed {
+	hs := make([]handed, r.Count(3))
+	var last Receipt
+	for i := range hs {
+		last = Receipt{last.Offset + core.Offset(r.Varint()), last.Serial + uint64(r.Varint())}
+		flags := r.Uvarint()
+		hs[i] = handed{last, int(flags >> 1), flags&1 != 0}
+	}
+	return hs
+}
+
+func appendCounts(b []byte, c *QueueCounts) []byte {
+	for _, n := range [...]int64{c.Ready, c.Unsettled, c.Delayed, int64(c.Consumers)} {
+		b = wire.AppendUvarint(b, uint64(n))
+	}
+	return b
+}
+
+func readCounts(r *wire.Reader) QueueCounts {
+	return QueueCounts{int64(r.Uvarint()), int64(r.Uvarint()), int64(r.Uvarint()), int(r.Uvarint())}
 }
 
 func readFromHub(r *wire.Reader) (m fromHub, err error) {
@@ -191,13 +246,10 @@ func readFromHub(r *wire.Reader) (m fromHub, err error) {
 		m.consumer, m.err = r.Uvarint(), readError(r)
 	case hubDeliver:
 		m.consumer = r.Uvarint()
-		m.deliveries = make([]handed, r.Count(3))
-		var last Receipt
-		for i := range m.deliveries {
-			last = Receipt{last.Offset + core.Offset(r.Varint()), last.Serial + uint64(r.Varint())}
-			flags := r.Uvarint()
-			m.deliveries[i] = handed{last, int(flags >> 1), flags&1 != 0}
-		}
+		m.deliveries = readHanded(r)
+	case hubGot:
+		m.request, m.err = r.Uvarint(), readError(r)
+		m.deliveries, m.counts = readHanded(r), readCounts(r)
 	case hubAnswer:
 		m.request, m.err = r.Uvarint(), readError(r)
 		if n := r.Count(1); n > 0 {
@@ -206,7 +258,7 @@ func readFromHub(r *wire.Reader) (m fromHub, err error) {
 				m.kinds[i] = core.Kind(r.Byte())
 			}
 		}
-		m.counts = QueueCounts{int64(r.Uvarint()), int64(r.Uvarint()), int64(r.Uvarint()), int(r.Uvarint())}
+		m.counts = readCounts(r)
 	default:
 		return m, core.E(core.Unsupported, "consume: message of kind %d", m.kind)
 	}

@@ -241,9 +241,7 @@ func (cs *consumers) linked(l *link) {
 	cs.mu.Lock()
 	cs.link = l
 	all := slices.Collect(maps.Values(cs.all))
-	for _, m := range cs.waiting {
-		l.out.put(m)
-	}
+	waiting := cs.waiting
 	cs.waiting = nil
 	cs.mu.Unlock()
 	slices.SortFunc(all, func(a, b *Consumer) int { return cmp.Compare(a.id, b.id) }) // as they came
@@ -253,6 +251,9 @@ func (cs *consumers) linked(l *link) {
 			c.attachLocked(l)
 		}
 		c.mu.Unlock()
+	}
+	for _, m := range waiting { // some may be about those consumers
+		l.out.put(m)
 	}
 }
 
@@ -369,7 +370,8 @@ func (cs *consumers) receive(l *link, m *fromHub) {
 	cs.mu.Lock()
 	c := cs.all[m.consumer]
 	var answered func(fromHub)
-	if m.kind == hubAnswer {
+	answer := m.kind == hubAnswer || m.kind == hubGot
+	if answer {
 		answered = cs.requests[m.request]
 		delete(cs.requests, m.request)
 	}
@@ -377,7 +379,7 @@ func (cs *consumers) receive(l *link, m *fromHub) {
 	switch {
 	case answered != nil:
 		answered(*m)
-	case c == nil || m.kind == hubAnswer:
+	case c == nil || answer:
 	case m.kind == hubDeliver:
 		c.receive(l, m.deliveries)
 	case m.kind == hubAttached:

@@ -202,7 +202,9 @@ func (h *hub) handle(s *hubSession, m *toHub) {
 		}
 	default:
 		answer := func(out fromHub) {
-			out.kind, out.request = hubAnswer, m.request
+			if out.kind, out.request = hubAnswer, m.request; m.kind == hubGet {
+				out.kind = hubGot
+			}
 			if m.request != 0 {
 				s.out(out)
 			}
@@ -215,6 +217,8 @@ func (h *hub) handle(s *hubSession, m *toHub) {
 				return g.extend(m, answer)
 			case hubPurge:
 				return g.purge(answer)
+			case hubGet:
+				return g.get(s, m, answer)
 			default:
 				return g.count(answer)
 			}
@@ -274,6 +278,38 @@ func (h *hub) attach(s *hubSession, m *toHub) error {
 		return err
 	}
 	return refusal
+}
+
+// look has the own group of a queue see to what is due, whether or not anybody uses it.
+func (h *hub) look(q core.QueueID) error {
+	if term := h.r.log.Term(); h.current() != term {
+		ctx, cancel := context.WithTimeout(context.Background(), hubLookTimeout)
+		defer cancel()
+		if _, err := h.lead(ctx); err != nil {
+			return err
+		}
+	}
+	err := h.use(groupKey{q, ""}, func(g *hubGroup) bool { return g.do(func(*dispatch.Group) { g.resync = true }) })
+	if core.KindOf(err) == core.NotFound {
+		return nil // deleted meanwhile
+	}
+	return err
+}
+
+// hubLookTimeout bounds how long a look waits to become the hub of its term.
+const hubLookTimeout = 5 * time.Second
+
+// consumed reports whether a queue's own group has consumers.
+func (h *hub) consumed(q core.QueueID) (active bool) {
+	h.mu.Lock()
+	g := h.groups[groupKey{q, ""}]
+	h.mu.Unlock()
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.g != nil && !g.dead && g.g.Active() > 0
 }
 
 // forget takes a group out, if it is still the one.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"sync"
 
 	"polylog/core"
@@ -18,9 +19,19 @@ type hubGroup struct {
 	g         *dispatch.Group
 	dead      bool // dropped: another one may be in its place
 	leaving   bool // nobody uses it, and that is being proposed
+	resync    bool // the state is to look at the queue's timers again
+	pending   int  // parts of settle commands that are on their way
 	end       core.Offset
 	due       int64 // when the timers call tick; 0: not at all
 	consumers map[dispatch.ConsumerID]*hubConsumer
+
+	rules   groupRules
+	used    bool            // it has consumers, or had some and is to be deleted
+	ending  bool            // the keeper was told to delete it
+	dying   int             // messages that are proposed as dead
+	aloft   int64           // with consumers, as last reported
+	waiting []func(fromHub) // to be told when the queue is deleted, or used again
+	getters []getter        // that wait for a mark
 }
 
 // hubConsumer is a consumer of a group.
@@ -46,16 +57,20 @@ func (g *hubGroup) load() (alive bool, err error) {
 		g.dropLocked()
 		return false, err
 	}
+	if err := g.rules.load(g.h.r, g.key, acks.DeliveryLimit); err != nil {
+		g.dropLocked()
+		return false, err
+	}
 	start := dispatch.Start{
 		Settled: acks.Settled, Begin: acks.Start, End: acks.End, Mark: acks.Mark, SingleActive: acks.SingleActive,
-		Limits: dispatch.NoLimits,
+		Limits: g.rules.limits, Known: g.rules.known(),
 		Failed: make([]dispatch.Failed, len(acks.Failed)),
 	}
-	start.Failures = acks.DeliveryLimit
 	for i, f := range acks.Failed {
 		start.Failed[i] = dispatch.Failed(f)
 	}
 	g.g, g.end = dispatch.New(start), acks.End
+	g.rules.rank(g.g, acks.Start, acks.End)
 	g.consumers = map[dispatch.ConsumerID]*hubConsumer{}
 	return true, nil
 }
@@ -66,6 +81,9 @@ func (g *hubGroup) dropLocked() {
 	g.h.feed.remove(g)
 	g.h.timers.set(g, 0)
 	g.h.forget(g)
+	if g.rules.timed() {
+		g.h.r.keeper.queueChanged(g.key.queue) // whose timers nobody minds now
+	}
 }
 
 // kill drops the group without a word to its consumers.
@@ -95,7 +113,7 @@ func (g *hubGroup) attach(s *hubSession, m *toHub, id dispatch.ConsumerID) (aliv
 	alive = g.do(func(d *dispatch.Group) {
 		err = d.Attach(dispatch.Consumer{
 			ID: id, Priority: a.priority, Prefetch: a.prefetch, Credit: a.credit, Lease: a.leaseMS,
-			Exclusive: a.exclusive, NoAck: a.noAck,
+			Exclusive: a.exclusive, NoAck: a.noAck, Getter: a.getter,
 		})
 		if err == nil {
 			g.consumers[id] = &hubConsumer{session: s, id: m.consumer, countLost: a.countLost, leased: a.leaseMS > 0}
@@ -188,22 +206,128 @@ func (g *hubGroup) purge(answer func(fromHub)) bool {
 	})
 }
 
+// count answers with what the group is doing. Where the queue is about to be deleted because
+// its last consumer left, it waits for that.
 func (g *hubGroup) count(answer func(fromHub)) bool {
-	var c QueueCounts
-	alive := g.do(func(d *dispatch.Group) {
-		c.Ready, c.Unsettled, c.Delayed = d.Counts()
-		c.Consumers = d.Consumers()
-	})
-	if alive {
-		answer(fromHub{counts: c})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dead {
+		return false
 	}
-	return alive
+	g.growLocked()
+	if g.endingLocked() {
+		g.waiting = append(g.waiting, answer)
+		return true
+	}
+	answer(fromHub{counts: g.countsLocked()})
+	return true
+}
+
+func (g *hubGroup) countsLocked() (c QueueCounts) {
+	c.Ready, c.Unsettled, c.Delayed = g.g.Counts()
+	c.Unsettled -= int64(g.dying)
+	c.Consumers = g.g.Active()
+	return c
+}
+
+// endingLocked reports whether the queue is to be deleted, as soon as the state knows that it
+// had a consumer.
+func (g *hubGroup) endingLocked() bool {
+	return g.used && g.rules.autoDelete && g.g.Active() == 0
+}
+
+// get makes one delivery to a consumer that asks for each, and answers with it, or without
+// one where there is none.
+func (g *hubGroup) get(s *hubSession, m *toHub, answer func(fromHub)) bool {
+	s.mu.Lock()
+	a, ok := s.consumers[m.consumer]
+	s.mu.Unlock()
+	if !ok {
+		answer(fromHub{err: core.E(core.Closed, "the consumer has ended")})
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dead {
+		return false
+	}
+	g.touchLocked()
+	g.growLocked()
+	g.getLocked(a.id, answer)
+	return true
+}
+
+// getLocked answers at once, or when the mark is committed that it needs.
+func (g *hubGroup) getLocked(id dispatch.ConsumerID, answer func(fromHub)) {
+	d, ok := g.g.Get(id, g.h.r.now(), g.h.serial.Add(1))
+	if !ok {
+		_, there := g.consumers[id]
+		if ready, _, _ := g.g.Counts(); there && ready > 0 {
+			g.getters = append(g.getters, getter{id, answer})
+			g.pumpLocked() // which wants the mark
+			return
+		}
+		answer(fromHub{counts: g.countsLocked()})
+		return
+	}
+	g.h.r.met.delivered(d.Redelivered)
+	if d.NoAck {
+		g.h.settler.add(g, func(p *pendingSettle) { p.done(d.Offset) })
+	}
+	answer(fromHub{
+		deliveries: []handed{{Receipt{d.Offset, d.Serial}, d.Attempts, d.Redelivered}},
+		counts:     g.countsLocked(),
+	})
+	g.pumpLocked()
+}
+
+// getter is a consumer that waits for the message that it asked for.
+type getter struct {
+	id     dispatch.ConsumerID
+	answer func(fromHub)
 }
 
 // pumpLocked makes the deliveries that can be made, and sees to what follows from the
 // group's state.
 func (g *hubGroup) pumpLocked() {
 	now := g.h.r.now()
+	g.deliverLocked(now)
+	for g.buryLocked(now) {
+		g.deliverLocked(now) // of what is at the head now
+	}
+	if mark, ok := g.g.WantMark(); ok {
+		g.h.settler.add(g, func(p *pendingSettle) {
+			p.setMark(mark)
+			if p.leaving { // somebody came back before that was proposed
+				p.leaving, g.leaving = false, false
+			}
+		})
+	}
+	g.reportLocked()
+	at, _ := g.g.Due()
+	if at <= now && g.dying > 0 {
+		at = 0 // when those are gone
+	}
+	if at != g.due {
+		g.due = at
+		g.h.timers.set(g, at)
+	}
+	if !g.leaving && g.pending == 0 && g.g.Idle() {
+		mark, need := g.g.Leave()
+		if !need {
+			g.dropLocked()
+			return
+		}
+		g.leaving = true
+		g.h.settler.add(g, func(p *pendingSettle) {
+			p.setMark(mark)
+			p.leaving = true
+		})
+	}
+}
+
+// deliverLocked hands out what consumers can take.
+func (g *hubGroup) deliverLocked(now int64) {
 	var served []*hubConsumer
 	var done []core.Offset
 	for {
@@ -232,51 +356,103 @@ func (g *hubGroup) pumpLocked() {
 			}
 		})
 	}
-	if mark, ok := g.g.WantMark(); ok {
+}
+
+// maxDying bounds the messages of a group that are proposed as dead at a time.
+const maxDying = 1 << 11
+
+// buryLocked proposes as dead what has expired, and what is too much. It reports whether
+// something had expired: another message is at the head then.
+func (g *hubGroup) buryLocked(now int64) bool {
+	expired := g.g.Expire(now, maxDying-g.dying, nil)
+	g.dying += len(expired)
+	dropped := g.g.Overflow(maxDying-g.dying, nil)
+	g.dying += len(dropped)
+	if len(expired)+len(dropped) > 0 {
 		g.h.settler.add(g, func(p *pendingSettle) {
-			p.setMark(mark)
-			if p.leaving { // somebody came back before that was proposed
-				p.leaving, g.leaving = false, false
-			}
+			p.Expired = append(p.Expired, expired...)
+			p.Overflowed = append(p.Overflowed, dropped...)
 		})
 	}
-	if at, _ := g.g.Due(); at != g.due {
-		g.due = at
-		g.h.timers.set(g, at)
-	}
-	if !g.leaving && g.g.Idle() {
-		mark, need := g.g.Leave()
-		if !need {
-			g.dropLocked()
-			return
+	return len(expired) > 0
+}
+
+// reportLocked tells the state what it cannot know and has to: who uses the queue, and, where
+// a queue that is full refuses messages, how much is with consumers.
+func (g *hubGroup) reportLocked() {
+	active := g.g.Active() > 0
+	if active {
+		g.ending = false
+		for _, answer := range g.waiting { // it goes on
+			answer(fromHub{counts: g.countsLocked()})
 		}
-		g.leaving = true
-		g.h.settler.add(g, func(p *pendingSettle) {
-			p.setMark(mark)
-			p.leaving = true
-		})
+		g.waiting = nil
+	}
+	switch {
+	case !g.rules.expires || active == g.used:
+	case active:
+		if g.used = true; g.rules.autoDelete {
+			g.h.settler.add(g, func(p *pendingSettle) { p.use(state.UseBegan) })
+		}
+	case !g.rules.autoDelete:
+		g.used = false
+		g.h.settler.add(g, func(p *pendingSettle) { p.use(state.UseEnded) })
+	case g.pending == 0 && !g.ending:
+		g.ending = true
+		g.h.r.keeper.queueChanged(g.key.queue) // to be deleted
+	}
+	if g.rules.rejects {
+		_, flying, _ := g.g.Counts()
+		if flying -= int64(g.dying); flying != g.aloft {
+			g.aloft = flying
+			bytes := g.rules.bytesOf(g.g)
+			g.h.settler.add(g, func(p *pendingSettle) { p.SetAloft, p.Aloft, p.AloftBytes = true, flying, bytes })
+		}
+	}
+	if g.resync {
+		g.resync = false
+		g.h.settler.add(g, func(*pendingSettle) {})
 	}
 }
 
-// grown looks at the end of the queue, which has changed, or at whether it is still there.
-func (g *hubGroup) grown() {
+// touchLocked keeps a queue that is used now and then from being taken for unused.
+func (g *hubGroup) touchLocked() {
+	if g.rules.expires && !g.rules.autoDelete && !g.used {
+		g.h.settler.add(g, func(p *pendingSettle) { p.use(state.UseEnded) })
+	}
+}
+
+// growLocked takes what was appended, and what the queue's definition says by now.
+func (g *hubGroup) growLocked() {
 	head, _, err := g.h.r.state.Store().Queue(g.key.queue)
 	if err != nil {
 		return // of the store: this node is going down
 	}
+	if g.rules.refresh(g.h.r, g.key) {
+		g.g.SetLimits(g.rules.limits, g.rules.known())
+	}
+	if head.End > g.end {
+		was := g.end
+		g.end = head.End
+		g.g.Grow(head.End)
+		g.rules.rank(g.g, was, head.End)
+	}
+	g.pumpLocked()
+}
+
+// grown looks at the end of the queue, which has changed, or at whether it is still there.
+func (g *hubGroup) grown() {
 	g.mu.Lock()
 	if g.dead || g.g == nil {
 		g.mu.Unlock()
 		return
 	}
-	if head.End > g.end {
-		g.end = head.End
-		g.g.Grow(head.End)
-		g.pumpLocked()
+	end := g.end
+	if g.growLocked(); g.dead || g.end > end {
 		g.mu.Unlock()
 		return
 	}
-	_, err = g.h.r.state.Unsettled(g.key.queue, g.key.group)
+	_, err := g.h.r.state.Unsettled(g.key.queue, g.key.group)
 	if core.KindOf(err) != core.NotFound {
 		g.mu.Unlock()
 		return
@@ -289,7 +465,15 @@ func (g *hubGroup) endLocked(err error) {
 	g.dropLocked()
 	gone := g.consumers
 	g.consumers = nil
+	answers := g.waiting
+	for _, w := range g.getters {
+		answers = append(answers, w.answer)
+	}
+	g.waiting, g.getters = nil, nil
 	g.mu.Unlock()
+	for _, answer := range answers {
+		answer(fromHub{err: err})
+	}
 	for _, c := range gone {
 		c.session.mu.Lock()
 		delete(c.session.consumers, c.id)
@@ -310,6 +494,7 @@ func (g *hubGroup) tick() {
 // settled is told what became of a proposal.
 func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 	g.mu.Lock()
+	g.pending--
 	if g.dead {
 		g.mu.Unlock()
 		return
@@ -329,21 +514,30 @@ func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 			g.g.Gone(f.Offset)
 		}
 	}
-	for i, o := range p.Rejected {
+	for i, o := range slices.Concat(p.Rejected, p.Expired, p.Overflowed) {
 		g.h.r.met.buried(out.Rejected[i])
 		g.g.Decided(o, false)
 	}
+	g.dying -= len(p.Expired) + len(p.Overflowed)
+	g.h.r.met.expired.Add(float64(len(p.Expired)))
 	if p.SetMark && !p.leaving {
 		g.g.Marked(p.Mark)
 	}
 	if p.leaving {
 		g.leaving = false
 	}
-	if p.leaving && g.g.Idle() {
+	if p.leaving && g.pending == 0 && g.g.Idle() {
 		g.dropLocked()
 		return
 	}
-	g.pumpLocked()
+	getters := g.getters
+	g.getters = nil
+	for _, w := range getters {
+		g.getLocked(w.id, w.answer)
+	}
+	if !g.dead {
+		g.pumpLocked()
+	}
 }
 
 // imposeLocked does what transactions settled of the group.

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ type pendingSettle struct {
 	group   *hubGroup
 	awaited []bool        // for each of Failed: the group awaits its fate
 	leaving bool          // the mark is that of a group that nobody uses
+	letters bool          // an exchange takes what is dead
 	urgent  bool          // deliveries wait for it
 	told    []func(error) // when it is committed
 }
@@ -76,6 +78,14 @@ func (p *pendingSettle) outcome(o core.Offset, outcome dispatch.Outcome, due int
 	}
 }
 
+// use says that the queue has consumers now, or none any more.
+func (p *pendingSettle) use(u state.Use) { p.Use, p.urgent = u, true }
+
+// slow is how many deliveries take more work than a span.
+func (p *pendingSettle) slow() int {
+	return len(p.Failed) + len(p.Rejected) + len(p.Expired) + len(p.Overflowed)
+}
+
 func (p *pendingSettle) setMark(mark core.Offset) { p.SetMark, p.Mark, p.urgent = true, mark, true }
 
 func (s *settler) init(h *hub) {
@@ -97,7 +107,7 @@ func (s *settler) begin(term core.Term) {
 	}
 }
 
-// add changes a group's part. It never blocks for long.
+// add changes a group's part. It never blocks for long. The caller holds the group's lock.
 func (s *settler) add(g *hubGroup, change func(*pendingSettle)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,11 +123,13 @@ func (s *settler) add(g *hubGroup, change func(*pendingSettle)) {
 		p.Queue, p.Group = g.key.queue, g.key.group
 		b.pending[g] = p
 		b.order = append(b.order, p)
+		g.pending++
 	}
-	spans, slow := len(p.Done), len(p.Failed)+len(p.Rejected)
+	spans, slow := len(p.Done), p.slow()
 	change(p)
+	p.letters = g.rules.letters
 	b.spans += len(p.Done) - spans + 1
-	b.slow += len(p.Failed) + len(p.Rejected) - slow
+	b.slow += p.slow() - slow
 	full := b.spans >= settleSpans || b.slow >= settleSlow
 	urgent := (full || p.urgent) && !b.urgent
 	b.urgent = b.urgent || urgent
@@ -183,6 +195,9 @@ func (s *settler) take() []*settleBatch {
 func (s *settler) propose(b *settleBatch) {
 	cmd := state.Settle{Term: b.term, Groups: make([]state.GroupSettle, len(b.order))}
 	for i, p := range b.order {
+		if p.letters && p.slow() > 0 {
+			p.Letters = s.h.r.lettersOf(p)
+		}
 		cmd.Groups[i] = p.GroupSettle
 	}
 	s.h.r.log.ProposeAsync(cmd.Command(), func(res core.Result, err error) {
@@ -207,6 +222,32 @@ func (s *settler) propose(b *settleBatch) {
 		}
 		b.tell(nil)
 	})
+}
+
+// lettersOf reads what is to be known of messages that may be dead to route them.
+func (r *Router) lettersOf(p *pendingSettle) []state.Letter {
+	dead := slices.Concat(p.Rejected, p.Expired, p.Overflowed)
+	for _, f := range p.Failed {
+		if f.Counted {
+			dead = append(dead, f.Offset)
+		}
+	}
+	slices.Sort(dead)
+	letters := make([]state.Letter, 0, len(dead))
+	var reader recordReader
+	reader.init(r, p.Queue)
+	for _, o := range slices.Compact(dead) {
+		d := Delivery{Receipt: Receipt{Offset: o}}
+		found, err := reader.read(&d)
+		switch {
+		case err != nil:
+			r.logger.Error("a dead message cannot be read, and is routed without what it has", "queue", p.Queue, "offset", o, "error", err)
+			letters = append(letters, state.Letter{Offset: o, Keys: []string{""}})
+		case found:
+			letters = append(letters, state.LetterOf(o, &d.Record))
+		}
+	}
+	return letters
 }
 
 // tell says to all who wait what became of the batch.

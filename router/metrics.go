@@ -22,6 +22,8 @@ type metrics struct {
 	deliveries, redelivered prometheus.Counter
 	settled, deadLetters    prometheus.Counter
 	unroutable, rejected    prometheus.Counter
+	expired, queuesExpired  prometheus.Counter
+	timersFired             prometheus.Counter
 
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector
@@ -50,6 +52,9 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		deadLetters:    counter("queue_dead_letters_total", "Messages that were given up, whether or not another queue took them."),
 		unroutable:     counter("unroutable_messages_total", "Messages that were published to an exchange and that no queue or topic was for."),
 		rejected:       counter("rejected_messages_total", "Messages that a queue did not take, since it is full."),
+		expired:        counter("queue_messages_expired_total", "Messages that were given up because their time was over."),
+		queuesExpired:  counter("queues_expired_total", "Queues that were deleted because nobody used them any more."),
+		timersFired:    counter("timers_fired_total", "Timers that were due and have been fired, as this node, the leader, proposed it."),
 		registerer:     reg,
 	}
 	if reg == nil {
@@ -59,6 +64,7 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		m.produced, m.producedBytes, m.consumed, m.consumedBytes, m.publishErrors, m.readErrors,
 		m.publishSeconds, m.readSeconds, m.retained, m.deliveries, m.redelivered, m.settled, m.deadLetters,
 		m.unroutable, m.rejected,
+		m.expired, m.queuesExpired, m.timersFired,
 		gauge("queue_consumers", "Consumers of queues whose dispatcher this node is, as the leader.", func() float64 { return float64(r.hub.consumerCount()) }),
 		gauge("feature_level", "Feature level: what every member of the cluster understands.", func() float64 { return float64(r.state.Level()) }),
 		gauge("lease_sessions", "Runs of nodes that may hold leases.", func() float64 { return float64(len(r.state.Sessions())) }),

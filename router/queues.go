@@ -42,8 +42,19 @@ const (
 // AckConfig is what a group's creator decides, for ever.
 type AckConfig = state.AckConfig
 
-// Death is one time that a message was given up.
+// Death is that a message was given up by a queue, for a reason; once or more often.
 type Death = state.Death
+
+// DeathReason says why a message was given up.
+type DeathReason = state.DeathReason
+
+// The reasons.
+const (
+	DeathRejected = state.DeathRejected // a consumer would not have it
+	DeathLimit    = state.DeathLimit    // it failed too often
+	DeathExpired  = state.DeathExpired  // its time was over
+	DeathMaxLen   = state.DeathMaxLen   // the queue was too long
+)
 
 // maxQueueName bounds names of queues and groups, in bytes: AMQP's short strings.
 const maxQueueName = 255

@@ -59,7 +59,8 @@ func (rr *recordReader) read(d *Delivery) (found bool, err error) {
 	}
 	d.Record = rr.records[i]
 	d.Record.Offset = d.Offset
-	d.Deaths, err = rr.deaths(d.Offset)
+	h, err := rr.history(d.Offset)
+	d.Deaths, d.Exchange, d.RoutingKeys = h.Deaths, h.Exchange, h.Keys
 	return err == nil, err
 }
 

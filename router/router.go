@@ -110,6 +110,7 @@ type Router struct {
 	digests    digests
 	hub        hub
 	consumers  consumers
+	keeper     keeper
 	defs       queueDefs
 	leases     leases
 	leaseWatch leaseWatch
@@ -160,6 +161,7 @@ func New(o Options) (*Router, error) {
 	r.hub.init(r)
 	r.consumers.init(r)
 	r.leases.init(r)
+	r.keeper.init(r)
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
 		return nil, err
@@ -174,6 +176,8 @@ func New(o Options) (*Router, error) {
 	r.state.OnTransacted(r.hub.feed.transacted)
 	r.state.OnDigest(r.digests.take)
 	r.state.OnLeases(r.leases.applied)
+	r.state.OnTimers(r.keeper.kick)
+	r.state.OnOverfull(func(qs []core.QueueID) { r.keeper.overfull(qs) })
 	r.log.Handle(digestService, r.serveDigest)
 	r.log.Handle(leaseService, r.serveLeaseRun)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -185,6 +189,7 @@ func New(o Options) (*Router, error) {
 	r.loops.Go(func() { r.hub.feed.run(ctx) })
 	r.loops.Go(func() { r.hub.timers.run(ctx, r.now) })
 	r.loops.Go(func() { r.consumers.keep(ctx) })
+	r.loops.Go(func() { r.keeper.run(ctx) })
 	r.loops.Go(func() { r.leases.keep(ctx) })
 	if o.RetentionInterval >= 0 {
 		r.loops.Go(func() { r.membershipLoop(ctx) })

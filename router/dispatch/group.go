@@ -253,6 +253,15 @@ func (g *Group) Counts() (ready, unsettled, delayed int64) {
 	return g.ready, int64(len(g.flights)), int64(len(g.delayed))
 }
 
+// Flying calls fn for the messages that are with consumers.
+func (g *Group) Flying(fn func(core.Offset)) {
+	for o, f := range g.flights {
+		if f.by != nil {
+			fn(o)
+		}
+	}
+}
+
 // Bytes are those of the messages that can be delivered, as Known.Size counts them.
 func (g *Group) Bytes() int64 { return g.bytes }
 

@@ -121,8 +121,12 @@ func (g *Group) Expire(now int64, limit int, dst []core.Offset) []core.Offset {
 	for p, more := g.topPriority(), true; more; p, more = g.nextPriority(p) {
 		for limit > 0 {
 			o, some := g.headOf(p)
-			if !some || g.expiryOf(p, o) > now {
+			if !some {
 				break
+			}
+			at := g.expiryOf(p, o)
+			if at > now || at == Immediately && o >= g.mark && g.front() != nil {
+				break // in the second case somebody gets it as soon as the mark is committed
 			}
 			g.bury(o)
 			dst = append(dst, o)

@@ -155,7 +155,7 @@ func (m *model) expire(now int64) (gone []core.Offset) {
 	for p := 3; p >= 0; p-- {
 		for {
 			o, some := m.head(p)
-			if !some || m.offsets[o].expiry > now {
+			if !some || m.offsets[o].expiry > now || m.offsets[o].expiry == Immediately && o >= m.mark && len(m.line) > 0 {
 				break
 			}
 			m.offsets[o].state = open

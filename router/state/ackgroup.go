@@ -29,6 +29,12 @@ type ackQueue struct {
 	floor  core.Offset // below it every group has settled everything; the end of time without groups
 	lowest int         // groups that have settled nothing at it
 	used   uint64      // checkpoint round of the last use
+
+	// limits are the queue's, by the policies limitsOf.
+	limits    QueueLimits
+	limitsOf  *policySet
+	head      int64 // when its head timer is due, where headKnown; Never when it has none
+	headKnown bool
 }
 
 // ackGroup is a group's state on a queue.
@@ -40,7 +46,13 @@ type ackGroup struct {
 	markTerm core.Term // of the leader that set it
 	// failed are the offsets that came back and are not settled; nil when there are none.
 	failed map[core.Offset]failure
-	dirty  bool
+	// bytes are those of what is not settled, as far as the queue counts them.
+	bytes int64
+	// aloft and aloftBytes are what was with consumers when a leader of aloftTerm last
+	// said it.
+	aloft, aloftBytes int64
+	aloftTerm         core.Term
+	dirty             bool
 }
 
 // failure is what is known of an offset that came back.
@@ -58,10 +70,19 @@ func ackPrefix(q core.QueueID) []byte { return wire.AppendUint64([]byte{prefixAc
 
 func (k ackKey) key() []byte { return append(ackPrefix(k.queue), k.group...) }
 
+// acksVersion is that of a group's value which level 2 does not know.
+const acksVersion = 2
+
 // A group's value: version byte, ack configuration, mark uvarint and its term uvarint, the
 // set, count uvarint; for each failed offset in order: offset uvarint, attempts uvarint, due varint.
+// In version 2 bytes, aloft, aloft bytes and aloft term follow, all uvarint.
 func (g *ackGroup) encode() []byte {
-	b := g.AckConfig.appendTo([]byte{valueVersion})
+	counts := [...]uint64{uint64(g.bytes), uint64(g.aloft), uint64(g.aloftBytes), uint64(g.aloftTerm)}
+	version := byte(valueVersion)
+	if counts != [4]uint64{} {
+		version = acksVersion
+	}
+	b := g.AckConfig.appendTo([]byte{version})
 	b = wire.AppendUvarint(b, uint64(g.mark))
 	b = wire.AppendUvarint(b, uint64(g.markTerm))
 	b = g.acks.AppendTo(b)
@@ -72,13 +93,19 @@ func (g *ackGroup) encode() []byte {
 		b = wire.AppendUvarint(b, uint64(f.attempts))
 		b = wire.AppendVarint(b, f.due)
 	}
+	if version == acksVersion {
+		for _, n := range counts {
+			b = wire.AppendUvarint(b, n)
+		}
+	}
 	return b
 }
 
 func decodeAckGroup(v []byte) (*ackGroup, error) {
 	r := wire.NewReader(v)
-	if err := checkVersion(&r, "acks"); err != nil {
-		return nil, err
+	version := r.Byte()
+	if version != valueVersion && version != acksVersion {
+		return nil, core.E(core.Corrupt, "acks: value of version %d, this binary knows %d", version, acksVersion)
 	}
 	g := &ackGroup{AckConfig: readAckConfig(&r), mark: core.Offset(r.Uvarint()), markTerm: core.Term(r.Uvarint())}
 	acks, err := ackset.Read(&r)
@@ -92,6 +119,10 @@ func decodeAckGroup(v []byte) (*ackGroup, error) {
 			o := core.Offset(r.Uvarint())
 			g.failed[o] = failure{uint32(r.Uvarint()), r.Varint()}
 		}
+	}
+	if version == acksVersion {
+		g.bytes, g.aloft, g.aloftBytes = int64(readOffset(&r)), int64(readOffset(&r)), int64(readOffset(&r))
+		g.aloftTerm = core.Term(r.Uvarint())
 	}
 	if err := r.Close(); err != nil {
 		return nil, core.E(core.Corrupt, "acks: %v", err)
@@ -110,12 +141,23 @@ func (s *State) ackQueue(tx txn, q core.QueueID) (*ackQueue, error) {
 			if a.queue, err = ReadQueueByID(tx, q); err != nil || a.queue == nil {
 				return nil, err
 			}
-			a.queue.policies = s.policies
 		}
 		s.acks[q] = a
 	}
+	if a.queue != nil && a.limitsOf != s.policies {
+		a.queue.policies, a.limitsOf = s.policies, s.policies
+		a.limits = a.queue.Effective()
+	}
 	a.used = s.round
 	return a, nil
+}
+
+// deliveryLimit is that of one of the queue's groups; 0: none.
+func (a *ackQueue) deliveryLimit(g *ackGroup) int {
+	if g.DeliveryLimit == 0 && a.queue != nil && g == a.groups[""] {
+		return max(a.limits.DeliveryLimit, 0)
+	}
+	return g.DeliveryLimit
 }
 
 // ackGroups is ackQueue with all groups.

@@ -38,17 +38,17 @@ func (s *State) appendBatch(tx *index.Tx, c *cursor, q core.QueueID, batch []byt
 		return refused(core.Invalid, "append: magic %d, length %d of %d bytes, %d records up to delta %d",
 			h.Magic, h.TotalLen(), len(batch), h.Count, h.LastOffsetDelta)
 	}
-	named := false
+	var named *ackQueue
 	p, topic := s.all.queues.find(q)
 	if !topic {
-		a, err := s.ackQueue(tx, q)
+		var err error
+		named, err = s.ackQueue(tx, q)
 		switch {
 		case err != nil:
 			return s.storeResult(err)
-		case a == nil:
+		case named == nil:
 			return refused(core.NotFound, "no queue %d", q)
 		}
-		named = true
 	}
 	run := core.Run{
 		MaxTime: h.MaxTime,
@@ -59,11 +59,14 @@ func (s *State) appendBatch(tx *index.Tx, c *cursor, q core.QueueID, batch []byt
 			Count: uint32(h.LastOffsetDelta) + 1,
 		},
 	}
-	if run.MaxTime < 0 || named {
+	if run.MaxTime < 0 || named != nil {
 		// Without a timestamp of its own a batch ages from its arrival, and in a named
 		// queue every one does: messages leave it singly, and times that fall along a
 		// queue would make the index look for the largest one again and again.
 		run.MaxTime = c.time
+	}
+	if named != nil {
+		return s.appendNamed(tx, c, named, &h, batch, run)
 	}
 	end, err := s.endBefore(tx, p.topic, q)
 	if err != nil {

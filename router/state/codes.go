@@ -42,9 +42,13 @@ const (
 	CodeCreateNamespace     core.Code = 65
 	CodeDeleteNamespace     core.Code = 66
 	CodeTransact            core.Code = 67
+	CodeTick                core.Code = 70
 	CodeDeclareFullQueue    core.Code = 71
+	CodeSettleFull          core.Code = 72
+	CodeDeleteUnused        core.Code = 73
 	CodeSetPolicy           core.Code = 74
 	CodeDeletePolicy        core.Code = 75
+	CodeDeleteOwned         core.Code = 76
 	CodeRetain              core.Code = 80
 	CodeSetSubscription     core.Code = 90
 	CodeDeleteSubscription  core.Code = 91
@@ -90,9 +94,13 @@ var levels = [256]uint8{
 	CodeCreateNamespace:     3,
 	CodeDeleteNamespace:     3,
 	CodeTransact:            3,
+	CodeTick:                3,
 	CodeDeclareFullQueue:    3,
+	CodeSettleFull:          3,
+	CodeDeleteUnused:        3,
 	CodeSetPolicy:           3,
 	CodeDeletePolicy:        3,
+	CodeDeleteOwned:         3,
 	CodeRetain:              3,
 	CodeSetSubscription:     3,
 	CodeDeleteSubscription:  3,

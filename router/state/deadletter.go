@@ -1,117 +1,189 @@
 package state
 
 import (
-	"encoding/binary"
-	"math"
+	"cmp"
+	"slices"
 
 	"polylog/core"
-	"polylog/core/wire"
-	"polylog/index"
+	"polylog/core/message"
 )
 
-// A dead letter is one more reference to the record: the queue that takes it refers to the
-// same bytes of the log. What happened to it is kept beside the reference, as a Death.
+// Where dead messages go. A group says it by the name of a queue, or a queue by its limits:
+// an exchange, and maybe a routing key. Apply does not read messages, so who proposes that
+// one is dead says what is to be known of it, in a Letter, to find its way through exchanges.
 
-// DeathReason says why a message was given up. The numbers are on disk; 3 and 4 are for
-// messages that expired and for queues that were too long.
-type DeathReason uint8
-
-// The reasons.
-const (
-	DeathRejected DeathReason = 1 // a consumer would not have it
-	DeathLimit    DeathReason = 2 // it failed more often than the delivery limit allows
-)
-
-// Death is one time that a message was given up.
-type Death struct {
-	Queue  core.Name
-	Offset core.Offset // in that queue
-	Reason DeathReason
-	Time   int64 // ms
+// Letter is what of a dead message exchanges look at, and what its next queue has to know.
+type Letter struct {
+	Offset   core.Offset
+	Exchange string   // that it was published to
+	Keys     []string // its routing keys: at least one
+	Headers  []core.RecordHeader
+	Priority int   // 0: none
+	Size     int64 // of its body, bytes
 }
 
-// maxDeaths bounds what is kept of a message that goes round in circles: its first death
-// and the last ones.
-const maxDeaths = 16
-
-// encodeDeaths is a version byte and the deaths, the oldest first: name, offset uvarint,
-// reason byte, time varint.
-func encodeDeaths(ds []Death) []byte {
-	b := []byte{valueVersion}
-	for i := range ds {
-		b = wire.AppendUvarint(appendName(b, ds[i].Queue), uint64(ds[i].Offset))
-		b = wire.AppendVarint(append(b, byte(ds[i].Reason)), ds[i].Time)
+// LetterOf is the letter of a record.
+func LetterOf(o core.Offset, r *core.Record) Letter {
+	l := Letter{
+		Offset: o, Exchange: string(message.Exchange(r)), Keys: []string{string(message.RoutingKey(r))}, Headers: r.Headers,
+		Priority: priorityOf(r), Size: int64(len(r.Value)),
 	}
-	return b
+	if cc, ok := message.HeaderOf(r, "CC"); ok {
+		for i := range cc.Len() {
+			if v := cc.At(i); v.IsText() && len(l.Keys) < MaxKeys {
+				l.Keys = append(l.Keys, v.Str())
+			}
+		}
+	}
+	return l
 }
 
-func decodeDeaths(v []byte) (ds []Death, err error) {
-	r := wire.NewReader(v)
-	if err := checkVersion(&r, "deaths"); err != nil {
-		return nil, err
+// priorityOf is a record's priority, 0 where it has none.
+func priorityOf(r *core.Record) int { return min(max(message.Priority(r), 0), maxMaxPriority) }
+
+// findLetter finds the letter of an offset; letters are in the order of their offsets.
+func findLetter(letters []Letter, o core.Offset) *Letter {
+	i, ok := slices.BinarySearchFunc(letters, o, func(l Letter, o core.Offset) int { return cmp.Compare(l.Offset, o) })
+	if !ok {
+		return nil
 	}
-	for r.Len() > 0 {
-		ds = append(ds, Death{readName(&r), core.Offset(r.Uvarint()), DeathReason(r.Byte()), r.Varint()})
-	}
-	if err := r.Close(); err != nil {
-		return nil, core.E(core.Corrupt, "deaths: %v", err)
-	}
-	return ds, nil
+	return &letters[i]
 }
 
-func deathPrefix(q core.QueueID) []byte { return wire.AppendUint64([]byte{prefixDeath}, uint64(q)) }
-
-func deathKey(q core.QueueID, o core.Offset) []byte {
-	return binary.BigEndian.AppendUint64(deathPrefix(q), uint64(o))
-}
-
-// ReadDeaths is why the message at an offset of a named queue is there, the oldest death
-// first; none when it was published there.
-func ReadDeaths(r index.Reader, q core.QueueID, o core.Offset) ([]Death, error) {
-	v, ok, err := r.Get(deathKey(q, o))
-	if err != nil || !ok {
-		return nil, err
-	}
-	return decodeDeaths(v)
-}
-
-// bury appends a record to the dead letter queue; false when there is none of that name,
-// or nothing at the offset.
+// bury appends a record to the group's dead letter queue; false when there is none of that
+// name, or nothing at the offset.
 func (t *settling) bury(o core.Offset, why DeathReason) (bool, error) {
 	s, tx := t.s, t.tx
 	to, err := s.queueByName(tx, t.group.DeadLetter)
 	if err != nil || to == nil {
 		return false, err
 	}
-	runs, err := tx.Runs(t.queue, o, 1, nil)
-	if err != nil || len(runs) == 0 || runs[0].Offset > o {
+	run, ok, err := t.runOf(o)
+	if err != nil || !ok {
 		return false, err
 	}
-	run := runs[0]
-	run.First += uint32(o - run.Offset)
-	run.Count, run.MaxTime = 1, t.c.time
 	appended := s.appendRun(tx, to.queue.ID, run)
 	if appended.Err != nil {
 		return false, appended.Err
 	}
-	death := Death{Offset: o, Reason: why, Time: t.c.time}
-	var deaths []Death
-	if from := t.of.queue; from != nil {
-		death.Queue = from.Name
-		if from.Deaths {
-			if deaths, err = ReadDeaths(tx, t.queue, o); err != nil {
-				return false, err
-			}
+	h, err := t.history(o)
+	if err != nil {
+		return false, err
+	}
+	death := Death{Queue: t.name(), Offset: o, Reason: why, Time: t.c.time}
+	if s.level >= 3 {
+		h.add(death)
+	} else { // what a node of level 2 makes of it
+		if len(h.Deaths) >= maxDeaths {
+			h.Deaths = append(h.Deaths[:1], h.Deaths[2:]...)
 		}
-	} else if p, ok := s.all.queues.find(t.queue); ok {
-		death.Queue = p.topic.Name
+		death.Count, death.First = 1, len(h.Deaths) == 0
+		h.Deaths = append(h.Deaths, death)
 	}
-	if len(deaths) >= maxDeaths {
-		deaths = append(deaths[:1], deaths[2:]...)
-	}
-	tx.Set(deathKey(to.queue.ID, appended.Offset), encodeDeaths(append(deaths, death)))
+	h.Exchange, h.Keys = "", nil
+	tx.Set(historyKey(to.queue.ID, appended.Offset), h.encode())
 	s.setDeaths(tx, to)
 	return true, nil
+}
+
+// post routes a dead message from the exchange that takes the queue's; false when nobody got
+// it.
+func (t *settling) post(o core.Offset, why DeathReason, letter *Letter) (bool, error) {
+	run, ok, err := t.runOf(o)
+	if err != nil || !ok {
+		return false, err
+	}
+	h, err := t.history(o)
+	if err != nil {
+		return false, err
+	}
+	return t.s.postLetter(t.tx, t.c, t.of, o, why, run, letter, h)
+}
+
+// postLetter routes a message that queue a gives up, with the history that it has so far.
+func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why DeathReason, run core.Run, letter *Letter, h History) (bool, error) {
+	exchange, keys := h.Exchange, h.Keys
+	if len(keys) == 0 {
+		exchange, keys = letter.Exchange, letter.Keys
+	}
+	h.add(Death{Queue: a.queue.Name, Offset: o, Reason: why, Time: c.time, Exchange: exchange, Keys: keys})
+	h.Exchange, h.Keys = a.limits.DeadLetterExchange, keys
+	if a.limits.HasDeadLetterKey {
+		h.Keys = []string{a.limits.DeadLetterKey}
+	}
+	p := new(passage)
+	for _, k := range h.Keys {
+		p.keys = append(p.keys, []byte(k))
+	}
+	p.setRecord(run, &core.Record{Key: p.keys[0], Headers: letter.Headers, Time: -1})
+	p.dead = &deadLetter{h, why, Attributes{Priority: letter.Priority, Size: letter.Size}, false}
+	err := s.routeLetter(tx, c, a.queue.Name.Namespace, a.limits.DeadLetterExchange, p)
+	return p.dead.taken, err
+}
+
+// routeLetter routes a dead letter. An exchange that does not exist is none. A topic takes no reference to an earlier entry of the log, since its
+// partitions are searched by log index.
+func (s *State) routeLetter(tx txn, c *cursor, namespace, exchange string, p *passage) error {
+	v := s.routing.vhosts[namespace]
+	if v == nil {
+		return nil
+	}
+	d, found, err := s.match(tx, c, v, []byte(exchange), p)
+	defer s.routing.match.drop(d)
+	if err != nil || !found {
+		return err
+	}
+	to := d
+	if p.run.Index != c.index {
+		to.topicsEnd = to.topics
+	}
+	p.dead.taken = to.topicsEnd > to.topics
+	_, err = s.deliver(tx, c, p, to)
+	return err
+}
+
+// deadLetter is what a passage is where the message is dead.
+type deadLetter struct {
+	history History
+	why     DeathReason
+	Attributes
+	taken bool // by somebody
+}
+
+// barred reports whether a queue must not get the letter, since it would go round for ever.
+func (d *deadLetter) barred(q core.Name) bool {
+	return d.why != DeathRejected && d.history.cycles(q)
+}
+
+// runOf is the run of one record at an offset.
+func (t *settling) runOf(o core.Offset) (core.Run, bool, error) {
+	runs, err := t.tx.Runs(t.queue, o, 1, nil)
+	if err != nil || len(runs) == 0 || runs[0].Offset > o {
+		return core.Run{}, false, err
+	}
+	run := runs[0]
+	run.First += uint32(o - run.Offset)
+	run.Count, run.MaxTime = 1, t.c.time
+	return run, true, nil
+}
+
+// history is what happened to an offset so far.
+func (t *settling) history(o core.Offset) (History, error) {
+	if t.of.queue == nil || !t.of.queue.Deaths {
+		return History{}, nil
+	}
+	return ReadHistory(t.tx, t.queue, o)
+}
+
+// name is what deaths call the queue.
+func (t *settling) name() core.Name {
+	if q := t.of.queue; q != nil {
+		return q.Name
+	}
+	if p, ok := t.s.all.queues.find(t.queue); ok {
+		return p.topic.Name
+	}
+	return core.Name{}
 }
 
 // queueByName finds a named queue in memory or in the KV space.
@@ -125,29 +197,4 @@ func (s *State) queueByName(tx txn, n core.Name) (*ackQueue, error) {
 		return nil, err
 	}
 	return s.ackQueue(tx, id)
-}
-
-// setDeaths notes that a queue has deaths, once.
-func (s *State) setDeaths(tx txn, a *ackQueue) {
-	if a.queue.Deaths {
-		return
-	}
-	changed := *a.queue
-	changed.Deaths = true
-	a.queue = &changed
-	tx.Set(queueKey(changed.ID), changed.encode())
-	s.queuesChanged = true
-}
-
-// dropDeaths forgets the deaths of [from, to) of a queue, from which at most a command's
-// worth of runs was removed.
-func (s *State) dropDeaths(tx txn, q *Queue, from, to core.Offset) error {
-	if !q.Deaths {
-		return nil
-	}
-	keys, err := scanKeys(tx, deathKey(q.ID, from), deathKey(q.ID, to), math.MaxInt)
-	for _, k := range keys {
-		tx.Delete(k)
-	}
-	return err
 }

@@ -96,6 +96,14 @@ func Describe(code core.Code, body []byte) string {
 		return describeTransact(body)
 	case CodeDeclareFullQueue:
 		return describe("declare queue", body, decodeDeclareFullQueue)
+	case CodeTick:
+		return describe("tick", body, decodeTick)
+	case CodeSettleFull:
+		return describe("settle", body, decodeSettleFull)
+	case CodeDeleteUnused:
+		return describe("delete unused queue", body, decodeDeleteUnused)
+	case CodeDeleteOwned:
+		return describe("delete owned queues", body, decodeDeleteOwned)
 	case CodeSetPolicy:
 		return describe("set policy", body, decodeSetPolicy)
 	case CodeDeletePolicy:

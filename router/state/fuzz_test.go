@@ -84,6 +84,10 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeSetSubscription, (*SetSubscription).Command)
 		again(t, b, decodeDeleteSubscription, (*DeleteSubscription).Command)
 		again(t, b, decodeSeekSubscription, (*SeekSubscription).Command)
+		again(t, b, decodeSettleFull, (*Settle).Command)
+		again(t, b, decodeTick, (*Tick).Command)
+		again(t, b, decodeDeleteUnused, (*DeleteUnused).Command)
+		again(t, b, decodeDeleteOwned, (*DeleteOwned).Command)
 		again(t, b, decodeOpenSession, (*OpenSession).Command)
 		again(t, b, decodeEndSession, (*EndSession).Command)
 		again(t, b, decodeAcquireLease, (*AcquireLease).Command)
@@ -140,7 +144,11 @@ func FuzzValues(f *testing.F) {
 	f.Add(acks.encode())
 	f.Add((&Lease{"n1", 1, 2, 3}).encode())
 	f.Add((&Session{1, "r"}).encode())
-	f.Add(encodeDeaths([]Death{{core.TopicName("q"), 3, DeathLimit, 5}}))
+	history := History{Deaths: []Death{{Queue: core.TopicName("q"), Offset: 3, Reason: DeathLimit, Time: 5, Count: 1, First: true}}}
+	f.Add(history.encode())
+	history.Exchange, history.Keys = "x", []string{"k", "l"}
+	history.Deaths[0].Count, history.Deaths[0].Keys = 2, []string{"m"}
+	f.Add(history.encode())
 	f.Fuzz(func(t *testing.T, v []byte) {
 		fuzzQueueValues(t, v)
 		fuzzRoutingValues(t, v)
@@ -239,9 +247,17 @@ func everyQueueCommand(t testing.TB) []core.Command {
 		{Queue: 2, Group: "g", Mark: 1},
 	}}
 	remove := DeleteQueue{Queue: 4, IfEmpty: true}
+	dying := Settle{Term: 1, Groups: []GroupSettle{{
+		Queue: 5, Use: UseBegan, SetAloft: true, Aloft: 1, AloftBytes: 2, Expired: []core.Offset{0}, Overflowed: []core.Offset{1},
+		Letters: []Letter{{Offset: 0, Exchange: "x", Keys: []string{"k"}, Headers: []core.RecordHeader{{Key: "h"}, {Key: "i", Value: []byte("v")}}, Priority: 1, Size: 3}},
+	}, {Queue: 4, Group: "g"}}}
+	tick := Tick{Work: 1}
+	unused := DeleteUnused{Queue: 5, Due: 7}
+	owned := DeleteOwned{"o", 5}
 	return []core.Command{
 		dead.Command(), declare.Command(), AppendCommand(5, batch(t, 2, 7, core.Nobody)), create.Command(),
 		settle.Command(), drop.Command(), remove.Command(), full.Command(), policy.Command(), unset.Command(),
+		dying.Command(), tick.Command(), unused.Command(), owned.Command(),
 	}
 }
 
@@ -273,9 +289,9 @@ func fuzzQueueValues(t *testing.T, v []byte) {
 			t.Errorf("acks: %v, %v", got, err)
 		}
 	}
-	if ds, err := decodeDeaths(v); err == nil {
-		if got, err := decodeDeaths(encodeDeaths(ds)); err != nil || !reflect.DeepEqual(got, ds) {
-			t.Errorf("deaths: %v, %v", got, err)
+	if h, err := decodeHistory(v); err == nil {
+		if got, err := decodeHistory(h.encode()); err != nil || !reflect.DeepEqual(got, h) {
+			t.Errorf("history: %v, %v", got, err)
 		}
 	}
 }

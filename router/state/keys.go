@@ -31,6 +31,7 @@ import (
 //	l s <session u64> <name>       nothing: the lease hangs on the session
 //	l x <session u64>              an ended session, and from which name on its leases are left
 //	m <id>                         a member: what the node said of itself
+//	n <len, owner> <queue u64>     nothing: the queue belongs to the owner
 //	o <len, group> <queue u64>     a committed offset
 //	p <queue u64> <producer u64>   a producer's last batches on a queue
 //	q <len, namespace> <name>      the id of a named queue
@@ -41,6 +42,7 @@ import (
 //	v <queue u64> <group>          what a group has settled of a queue
 //	w <queue u64> <offset u64>     the deaths of a message
 //	x <queue u64> <offset u64>     the attributes of a message
+//	y q …, y t …                   timers of queues, and others: index.Timers
 //	z <len, namespace> <operator byte> <name>  a policy
 //
 // Every value begins with a version byte, but counters and empty ones.
@@ -65,8 +67,10 @@ const (
 	prefixAcks      = 'v'
 	prefixDeath     = 'w'
 
+	prefixOwned      = 'n'
 	prefixAttributes = 'x'
 	prefixHTTP       = 'j'
+	prefixTimer      = 'y'
 	prefixPolicy     = 'z'
 )
 

@@ -3,7 +3,6 @@ package state
 import (
 	"encoding/binary"
 	"maps"
-	"sync/atomic"
 
 	"polylog/core"
 	"polylog/core/wire"
@@ -196,7 +195,7 @@ func (s *State) endSession(tx txn, node string) {
 
 // sweepEnded removes leases of the session that ended first. Where it got to is kept: keys
 // that were removed stay in the way of a scan until the next checkpoint.
-func sweepEnded(tx txn, limit int, left *atomic.Int64) error {
+func (s *State) sweepEnded(tx txn, limit int) error {
 	var session uint64
 	var from []byte
 	prefix := []byte{prefixLease, leaseEnded}
@@ -213,20 +212,33 @@ func sweepEnded(tx txn, limit int, left *atomic.Int64) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range keys {
+	work := limit
+	for i, k := range keys {
 		name := string(k[len(of):])
 		l, err := readLease(tx, name)
 		if err != nil {
 			return err
 		}
 		if l != nil && l.Session == session {
+			n, err := s.deleteOwnedQueues(tx, name, max(work, 1))
+			if err != nil {
+				return err
+			}
+			if work -= n; work <= 0 { // the lease stays until it has no queues
+				tx.Set(endedKey(session), append([]byte{valueVersion}, name...))
+				return nil
+			}
 			tx.Delete(leaseKey(name))
 		}
 		tx.Delete(k)
+		if work--; work <= 0 && i+1 < len(keys) {
+			tx.Set(endedKey(session), append([]byte{valueVersion}, name...))
+			return nil
+		}
 	}
 	if len(keys) < limit {
 		tx.Delete(endedKey(session))
-		left.Add(-1)
+		s.endedSessions.Add(-1)
 		return nil
 	}
 	last := keys[len(keys)-1]

@@ -140,6 +140,9 @@ func (s *State) acquireLease(tx txn, body []byte) core.Result {
 		case valid:
 			s.leaseEvents = append(s.leaseEvents, LeaseEvent{old.Node, old.Session, old.Claim, cmd.Name, true})
 		}
+		if e := s.leaseGone(tx, cmd.Name); e != nil {
+			return core.Result{Err: e}
+		}
 		tx.Delete(sessionLeaseKey(old.Session, cmd.Name))
 	}
 	token, err := s.take(tx, counterLeases, 1)
@@ -183,6 +186,9 @@ func (s *State) releaseLease(tx txn, body []byte) core.Result {
 	if old == nil || old.Node != cmd.Node || old.Session != cmd.Session || old.Claim != cmd.Claim {
 		return refused(core.NotFound, "node %.40q does not own %.80q by this lease", cmd.Node, cmd.Name)
 	}
+	if e := s.leaseGone(tx, cmd.Name); e != nil {
+		return core.Result{Err: e}
+	}
 	tx.Delete(leaseKey(cmd.Name))
 	tx.Delete(sessionLeaseKey(old.Session, cmd.Name))
 	return core.Result{}
@@ -210,7 +216,7 @@ func (s *State) sweepLeases(tx txn, body []byte) core.Result {
 	if cmd.Work < 1 || cmd.Work > maxSweep {
 		return refused(core.Invalid, "sweep leases: work of %d, want 1 to %d", cmd.Work, maxSweep)
 	}
-	if err := sweepEnded(tx, cmd.Work, &s.endedSessions); err != nil {
+	if err := s.sweepEnded(tx, cmd.Work); err != nil {
 		return s.storeResult(err)
 	}
 	return core.Result{}

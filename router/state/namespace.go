@@ -217,8 +217,7 @@ func (s *State) removeQueueNamed(tx txn, n core.Name) error {
 	if err != nil || a == nil {
 		return err
 	}
-	s.removeQueue(tx, a)
-	return nil
+	return s.removeQueue(tx, a)
 }
 
 func compareNames(a, b core.Name) int {

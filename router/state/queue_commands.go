@@ -88,7 +88,21 @@ func (s *State) declare(tx txn, c *cursor, cmd *DeclareQueue) core.Result {
 		return s.storeResult(err)
 	}
 	if old != nil {
-		return declared(old.ID, false)
+		kept, err := s.declaredAgain(tx, c, old)
+		if err != nil {
+			return s.storeResult(err)
+		}
+		if kept {
+			return declared(old.ID, false)
+		}
+	}
+	if owner := cmd.Config.Owner; owner != "" {
+		switch ok, err := s.owns(tx, owner); {
+		case err != nil:
+			return s.storeResult(err)
+		case !ok:
+			return refused(core.Fenced, "declare queue %s: %.80q is no valid lease", cmd.Name, owner)
+		}
 	}
 	id, err := s.take(tx, counterQueues, 1)
 	if err != nil {
@@ -98,7 +112,36 @@ func (s *State) declare(tx txn, c *cursor, cmd *DeclareQueue) core.Result {
 	tx.Set(queueNameKey(q.Name), encodeQueueID(q.ID))
 	tx.Set(queueKey(q.ID), q.encode())
 	s.queuesChanged = true
+	if q.Owner != "" {
+		tx.Set(ownedKey(q.Owner, q.ID), nil)
+		s.owned++
+	}
+	if q.policies = s.policies; q.Effective().Expires > 0 {
+		if err := s.used(tx, c, q); err != nil {
+			return s.storeResult(err)
+		}
+	}
 	return declared(q.ID, true)
+}
+
+// declaredAgain is a declaration of a queue that is there: a use of it. It is false where the
+// queue's owner is gone, and the queue with it.
+func (s *State) declaredAgain(tx txn, c *cursor, q *Queue) (kept bool, err error) {
+	if q.Owner != "" {
+		alive, err := s.owns(tx, q.Owner)
+		if err != nil {
+			return false, err
+		}
+		if !alive {
+			a, err := s.ackGroups(tx, q.ID)
+			if err != nil {
+				return false, err
+			}
+			return false, s.removeQueue(tx, a)
+		}
+	}
+	q.policies = s.policies
+	return true, s.used(tx, c, q)
 }
 
 // DeleteQueue deletes a named queue with its messages and groups; what it takes to remove
@@ -153,7 +196,9 @@ func (s *State) deleteQueue(tx txn, body []byte) core.Result {
 			own = n
 		}
 	}
-	s.removeQueue(tx, a)
+	if err := s.removeQueue(tx, a); err != nil {
+		return s.storeResult(err)
+	}
 	if _, err := s.sweepBindings(tx, bindingsAtOnce); err != nil {
 		return s.storeResult(err)
 	}
@@ -162,7 +207,7 @@ func (s *State) deleteQueue(tx txn, body []byte) core.Result {
 
 // removeQueue removes a named queue, for whatever reason. What belongs to it is left to Sweep,
 // and bindings to sweepBindings.
-func (s *State) removeQueue(tx txn, a *ackQueue) {
+func (s *State) removeQueue(tx txn, a *ackQueue) error {
 	q := a.queue
 	tx.Delete(queueNameKey(q.Name))
 	tx.Delete(queueKey(q.ID))
@@ -173,6 +218,11 @@ func (s *State) removeQueue(tx txn, a *ackQueue) {
 	s.routing.forgetQueue(q.Name)
 	s.doom(tx, []core.QueueID{q.ID})
 	s.touch(q.ID)
+	if q.Owner != "" {
+		tx.Delete(ownedKey(q.Owner, q.ID))
+		s.owned--
+	}
+	return s.cancelQueueTimers(tx, q.ID)
 }
 
 // Where a new group begins, beside offsets.

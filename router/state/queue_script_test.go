@@ -21,6 +21,10 @@ import (
 //	ack-group QUEUE NAME [from=start|end|N] [limit=N] [dead=NAME]
 //	drop-ack-group QUEUE NAME
 //	settle [term=N]        lines: QUEUE GROUP mark=N done=A-B fail=O fail=O@MS! reject=O
+//	    expired=O overflow=O letter=O,EXCHANGE,KEY,… use=began|ended aloft=N,BYTES
+//	delete-unused @QUEUE due=MS
+//	delete-owned LEASE limit=N
+//	tick N
 //
 // The queue's own group is written "-"; "!" says that a failure counts.
 func (s *script) queueCommand() (core.Command, func(core.Result) string) {
@@ -70,8 +74,26 @@ func (s *script) queueCommand() (core.Command, func(core.Result) string) {
 		return c.Command(), nil
 	case "settle":
 		return s.settleCommand()
+	case "delete-unused":
+		due, _ := s.option("due")
+		c := DeleteUnused{Queue: s.queue(s.first()), Due: s.number(due)}
+		return c.Command(), nil
+	case "delete-owned":
+		limit, _ := s.option("limit")
+		c := DeleteOwned{Owner: s.first(), Limit: int(s.number(limit))}
+		return c.Command(), s.count
+	case "tick":
+		c := Tick{Work: int(s.number(s.first()))}
+		return c.Command(), s.count
 	}
 	return s.policyCommand()
+}
+
+// count shows a result that is one number.
+func (s *script) count(r core.Result) string {
+	n, err := DecodeCount(r.Body)
+	s.must(err)
+	return fmt.Sprintf(" %d", n)
 }
 
 // policyCommand has the commands about policies:
@@ -185,6 +207,18 @@ func (s *script) settleCommand() (core.Command, func(core.Result) string) {
 				g.Failed = append(g.Failed, fd)
 			case "reject":
 				g.Rejected = append(g.Rejected, core.Offset(s.number(v)))
+			case "expired":
+				g.Expired = append(g.Expired, core.Offset(s.number(v)))
+			case "overflow":
+				g.Overflowed = append(g.Overflowed, core.Offset(s.number(v)))
+			case "letter":
+				f := strings.Split(v, ",")
+				g.Letters = append(g.Letters, Letter{Offset: core.Offset(s.number(f[0])), Exchange: f[1], Keys: f[2:]})
+			case "use":
+				g.Use = map[string]Use{"began": UseBegan, "ended": UseEnded}[v]
+			case "aloft":
+				n, bytes, _ := strings.Cut(v, ",")
+				g.SetAloft, g.Aloft, g.AloftBytes = true, s.number(n), s.number(bytes)
 			default:
 				s.t.Fatalf("%s: settle %s", s.d.Pos, part)
 			}
@@ -222,10 +256,34 @@ func (m *machine) dumpQueues(b *strings.Builder) {
 		b.WriteByte('\n')
 		m.dumpAcks(b, q.ID)
 		for o := h.Start; o < h.End && q.Deaths; o++ {
-			ds, err := ReadDeaths(m.store, q.ID, o)
+			hist, err := ReadHistory(m.store, q.ID, o)
 			m.must(err)
-			for _, d := range ds {
-				fmt.Fprintf(b, "  %d died in %s at %d, reason %d, time %d\n", o, d.Queue, d.Offset, d.Reason, d.Time)
+			if len(hist.Keys) > 0 {
+				fmt.Fprintf(b, "  %d came by exchange %q with %q\n", o, hist.Exchange, hist.Keys)
+			}
+			for _, d := range hist.Deaths {
+				fmt.Fprintf(b, "  %d died in %s at %d, reason %d, time %d", o, d.Queue, d.Offset, d.Reason, d.Time)
+				if d.Count > 1 {
+					fmt.Fprintf(b, ", %d times", d.Count)
+				}
+				if len(d.Keys) > 0 {
+					fmt.Fprintf(b, ", after exchange %q with %q", d.Exchange, d.Keys)
+				}
+				if d.First && len(hist.Deaths) > 1 {
+					b.WriteString(", first")
+				}
+				b.WriteByte('\n')
+			}
+		}
+		m.must(ScanAttributes(m.store, q.ID, h.Start, h.End, func(o core.Offset, a Attributes) bool {
+			fmt.Fprintf(b, "  %d expires=%d priority=%d size=%d\n", o, a.Expires, a.Priority, a.Size)
+			return true
+		}))
+		for _, kind := range [...]QueueTimer{HeadTimer, UnusedTimer} {
+			due, ok, err := m.state.QueueTimer(kind, q.ID)
+			m.must(err)
+			if ok {
+				fmt.Fprintf(b, "  timer %c due=%d\n", kind, due)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ type passage struct {
 	// batch is what it was published as, in the entry that is being applied; nil where the
 	// message is known by reference only, as a dead letter is.
 	batch []byte
+	dead  *deadLetter // what happened to it, where it is dead; else nil
 
 	read   bool
 	broken bool // first cannot be read
@@ -26,7 +27,7 @@ type passage struct {
 
 // begin makes p another message, keeping its memory.
 func (p *passage) begin(run core.Run, batch []byte) {
-	p.run, p.batch, p.read, p.typed = run, batch, false, false
+	p.run, p.batch, p.dead, p.read, p.typed = run, batch, nil, false, false
 }
 
 // record is the message itself, valid as long as the entry; nil when it is not at hand.
@@ -43,7 +44,7 @@ func (p *passage) record() *core.Record {
 
 // setRecord is begin for a record that was read already.
 func (p *passage) setRecord(run core.Run, r *core.Record) {
-	p.run, p.batch, p.read, p.typed = run, nil, true, false
+	p.run, p.batch, p.dead, p.read, p.typed = run, nil, nil, true, false
 	p.broken, p.first = false, *r
 }
 

@@ -17,6 +17,7 @@ import (
 // says, in an entry of its own, and prints the result:
 //
 //	clock MS          the time of the entries that follow
+//	term N            their term
 //	dump              the state in words
 //	checkpoint        write a checkpoint
 //	old-cluster       begin at feature level 1, instead of the newest
@@ -47,6 +48,9 @@ func (s *script) run() string {
 	switch s.d.Cmd {
 	case "clock":
 		s.log.time = s.number(s.first())
+		return ""
+	case "term":
+		s.log.term = core.Term(s.number(s.first()))
 		return ""
 	case "old-cluster":
 		s.level = 1

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"cmp"
+	"slices"
+
 	"polylog/core"
 	"polylog/core/ackset"
 	"polylog/core/wire"
@@ -28,6 +31,25 @@ type GroupSettle struct {
 	Done     []ackset.Span
 	Failed   []FailedDelivery
 	Rejected []core.Offset // dead
+
+	// What follows is of feature level 3.
+
+	Expired    []core.Offset // dead: their time was over
+	Overflowed []core.Offset // dead: the queue was too long
+	// Letters, in the order of their offsets, are what is to be known of those that may be
+	// dead, where an exchange takes the queue's dead letters.
+	Letters []Letter
+	Use     Use // of the queue, by its own group
+	// Aloft says that so many offsets, of so many bytes, are with consumers at the time;
+	// where SetAloft. It counts during the leader's term.
+	SetAloft   bool
+	Aloft      int64
+	AloftBytes int64
+}
+
+// plain reports whether there is nothing but what level 2 knows.
+func (g *GroupSettle) plain() bool {
+	return len(g.Expired)+len(g.Overflowed)+len(g.Letters) == 0 && g.Use == NoUse && !g.SetAloft
 }
 
 // FailedDelivery is a delivery that did not end well; the message is to be delivered again.
@@ -40,7 +62,8 @@ type FailedDelivery struct {
 // slow counts the failed and the rejected.
 func (c *Settle) slow() (n int) {
 	for i := range c.Groups {
-		n += len(c.Groups[i].Failed) + len(c.Groups[i].Rejected)
+		g := &c.Groups[i]
+		n += len(g.Failed) + len(g.Rejected) + len(g.Expired) + len(g.Overflowed)
 	}
 	return n
 }
@@ -52,29 +75,67 @@ const maxSettled = 1 << 12
 // Command encodes: term uvarint, count uvarint; for each group: queue uvarint, group, mark
 // byte and mark uvarint, count uvarint and that many spans (first uvarint, length uvarint), count uvarint and that many
 // failed (offset uvarint, counted byte, due varint), count uvarint and that many rejected
-// (offset uvarint).
+// (offset uvarint). Where some group has more than that, another code has for each group the
+// rest as well: count uvarint and that many expired, and the same of overflowed (offset
+// uvarint), count uvarint and that many letters, use byte, aloft byte, uvarint and uvarint. A letter is
+// offset uvarint, exchange, count uvarint, keys, count uvarint, headers (name, null byte, value), priority
+// byte, size uvarint.
 func (c *Settle) Command() core.Command {
 	b := wire.AppendUvarint(make([]byte, 0, 16+32*len(c.Groups)), uint64(c.Term))
 	b = wire.AppendUvarint(b, uint64(len(c.Groups)))
+	code := CodeSettle
 	for i := range c.Groups {
-		g := &c.Groups[i]
-		b = wire.AppendString(wire.AppendUvarint(b, uint64(g.Queue)), g.Group)
-		b = wire.AppendUvarint(wire.AppendBool(b, g.SetMark), uint64(g.Mark))
-		b = wire.AppendUvarint(b, uint64(len(g.Done)))
-		for _, sp := range g.Done {
-			b = wire.AppendUvarint(wire.AppendUvarint(b, uint64(sp.First)), uint64(sp.Len()))
-		}
-		b = wire.AppendUvarint(b, uint64(len(g.Failed)))
-		for _, f := range g.Failed {
-			b = wire.AppendBool(wire.AppendUvarint(b, uint64(f.Offset)), f.Counted)
-			b = wire.AppendVarint(b, f.Due)
-		}
-		b = wire.AppendUvarint(b, uint64(len(g.Rejected)))
-		for _, o := range g.Rejected {
-			b = wire.AppendUvarint(b, uint64(o))
+		if !c.Groups[i].plain() {
+			code = CodeSettleFull
 		}
 	}
-	return core.Command{Code: CodeSettle, Head: b}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		if b = g.appendTo(b); code == CodeSettleFull {
+			b = g.appendRest(b)
+		}
+	}
+	return core.Command{Code: code, Head: b}
+}
+
+func (g *GroupSettle) appendTo(b []byte) []byte {
+	b = wire.AppendString(wire.AppendUvarint(b, uint64(g.Queue)), g.Group)
+	b = wire.AppendUvarint(wire.AppendBool(b, g.SetMark), uint64(g.Mark))
+	b = wire.AppendUvarint(b, uint64(len(g.Done)))
+	for _, sp := range g.Done {
+		b = wire.AppendUvarint(wire.AppendUvarint(b, uint64(sp.First)), uint64(sp.Len()))
+	}
+	b = wire.AppendUvarint(b, uint64(len(g.Failed)))
+	for _, f := range g.Failed {
+		b = wire.AppendBool(wire.AppendUvarint(b, uint64(f.Offset)), f.Counted)
+		b = wire.AppendVarint(b, f.Due)
+	}
+	return appendOffsets(b, g.Rejected)
+}
+
+func (g *GroupSettle) appendRest(b []byte) []byte {
+	b = appendOffsets(appendOffsets(b, g.Expired), g.Overflowed)
+	b = wire.AppendUvarint(b, uint64(len(g.Letters)))
+	for i := range g.Letters {
+		l := &g.Letters[i]
+		b = appendWay(wire.AppendUvarint(b, uint64(l.Offset)), l.Exchange, l.Keys)
+		b = wire.AppendUvarint(b, uint64(len(l.Headers)))
+		for _, h := range l.Headers {
+			b = wire.AppendBool(wire.AppendString(b, h.Key), h.Value == nil)
+			b = wire.AppendBytes(b, h.Value)
+		}
+		b = wire.AppendUvarint(append(b, byte(l.Priority)), uint64(l.Size))
+	}
+	b = wire.AppendBool(append(b, byte(g.Use)), g.SetAloft)
+	return wire.AppendUvarint(wire.AppendUvarint(b, uint64(g.Aloft)), uint64(g.AloftBytes))
+}
+
+func appendOffsets(b []byte, os []core.Offset) []byte {
+	b = wire.AppendUvarint(b, uint64(len(os)))
+	for _, o := range os {
+		b = wire.AppendUvarint(b, uint64(o))
+	}
+	return b
 }
 
 // maxQueueOffset is above every offset; what a command has above it is cut, so that
@@ -83,35 +144,100 @@ const maxQueueOffset = 1 << 61
 
 func readOffset(r *wire.Reader) core.Offset { return core.Offset(min(r.Uvarint(), maxQueueOffset)) }
 
-func decodeSettle(body []byte) (c Settle, err error) {
+func readOffsets(r *wire.Reader) []core.Offset {
+	n := r.Count(1)
+	if n == 0 {
+		return nil
+	}
+	os := make([]core.Offset, n)
+	for i := range os {
+		os[i] = readOffset(r)
+	}
+	return os
+}
+
+func decodeSettle(body []byte) (Settle, error) { return readSettle(body, (*GroupSettle).read) }
+
+func decodeSettleFull(body []byte) (Settle, error) {
+	c, err := readSettle(body, func(g *GroupSettle, r *wire.Reader) {
+		g.read(r)
+		g.readRest(r)
+	})
+	if err != nil {
+		return c, err
+	}
+	plain := true
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		plain = plain && g.plain()
+		if !slices.IsSortedFunc(g.Letters, func(a, b Letter) int { return cmp.Compare(a.Offset, b.Offset) }) {
+			return c, core.E(core.Invalid, "letters are not in order")
+		}
+	}
+	if plain {
+		return c, core.E(core.Invalid, "nothing in it but what a plain one has")
+	}
+	return c, nil
+}
+
+func readSettle(body []byte, read func(*GroupSettle, *wire.Reader)) (c Settle, err error) {
 	r := wire.NewReader(body)
 	c.Term = core.Term(r.Uvarint())
 	c.Groups = make([]GroupSettle, r.Count(7))
 	for i := range c.Groups {
-		g := &c.Groups[i]
-		g.Queue, g.Group = core.QueueID(r.Uvarint()), r.String()
-		g.SetMark, g.Mark = r.Bool(), readOffset(&r)
-		if n := r.Count(2); n > 0 {
-			g.Done = make([]ackset.Span, n)
-			for j := range g.Done {
-				first := readOffset(&r)
-				g.Done[j] = ackset.Span{First: first, End: first + readOffset(&r)}
-			}
+		read(&c.Groups[i], &r)
+	}
+	return c, r.Close()
+}
+
+func (g *GroupSettle) read(r *wire.Reader) {
+	g.Queue, g.Group = core.QueueID(r.Uvarint()), r.String()
+	g.SetMark, g.Mark = r.Bool(), readOffset(r)
+	if n := r.Count(2); n > 0 {
+		g.Done = make([]ackset.Span, n)
+		for j := range g.Done {
+			first := readOffset(r)
+			g.Done[j] = ackset.Span{First: first, End: first + readOffset(r)}
 		}
-		if n := r.Count(3); n > 0 {
-			g.Failed = make([]FailedDelivery, n)
-			for j := range g.Failed {
-				g.Failed[j] = FailedDelivery{readOffset(&r), r.Bool(), r.Varint()}
-			}
+	}
+	if n := r.Count(3); n > 0 {
+		g.Failed = make([]FailedDelivery, n)
+		for j := range g.Failed {
+			g.Failed[j] = FailedDelivery{readOffset(r), r.Bool(), r.Varint()}
 		}
-		if n := r.Count(1); n > 0 {
-			g.Rejected = make([]core.Offset, n)
-			for j := range g.Rejected {
-				g.Rejected[j] = readOffset(&r)
+	}
+	g.Rejected = readOffsets(r)
+}
+
+func (g *GroupSettle) readRest(r *wire.Reader) {
+	g.Expired, g.Overflowed = readOffsets(r), readOffsets(r)
+	if n := r.Count(6); n > 0 {
+		g.Letters = make([]Letter, n)
+		for i := range g.Letters {
+			g.Letters[i] = readLetter(r)
+		}
+	}
+	g.Use = min(Use(r.Byte()), uses-1)
+	g.SetAloft = r.Bool()
+	g.Aloft, g.AloftBytes = int64(readOffset(r)), int64(readOffset(r))
+}
+
+func readLetter(r *wire.Reader) (l Letter) {
+	l.Offset = readOffset(r)
+	l.Exchange, l.Keys = readWay(r)
+	if n := r.Count(3); n > 0 {
+		l.Headers = make([]core.RecordHeader, n)
+		for i := range l.Headers {
+			h := &l.Headers[i]
+			h.Key = r.String()
+			null, v := r.Bool(), r.Bytes()
+			if !null {
+				h.Value = append([]byte{}, v...)
 			}
 		}
 	}
-	return c, r.Close()
+	l.Priority, l.Size = int(r.Byte()), int64(readOffset(r))
+	return l
 }
 
 // Fate is what a Settle made of a failed or a rejected delivery.
@@ -153,8 +279,8 @@ func fates(b []byte) []Fate {
 	return fs
 }
 
-func (s *State) settle(tx txn, c *cursor, body []byte) core.Result {
-	cmd, err := decodeSettle(body)
+func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Settle, error)) core.Result {
+	cmd, err := decode(body)
 	if err != nil {
 		return invalid("settle", err)
 	}
@@ -186,13 +312,18 @@ func (s *State) settleGroup(tx txn, c *cursor, term core.Term, cmd *GroupSettle,
 		return out, err
 	}
 	g := a.groups[cmd.Group]
-	t := &settling{s, tx, c, cmd.Queue, a, g, head.Start, head.End, 0}
+	t := &settling{s, tx, c, cmd.Queue, a, g, cmd.Letters, head.Start, head.End, 0}
 	before := g.acks.Floor()
+	if cmd.SetAloft {
+		g.aloft, g.aloftBytes, g.aloftTerm = cmd.Aloft, cmd.AloftBytes, term
+	}
 	if cmd.SetMark && term >= g.markTerm {
 		g.mark, g.markTerm = cmd.Mark, term
 	}
 	for _, sp := range cmd.Done {
-		t.done(sp.First, sp.End)
+		if err := t.done(sp.First, sp.End); err != nil {
+			return out, err
+		}
 	}
 	failed := make([]byte, len(cmd.Failed))
 	for i, f := range cmd.Failed {
@@ -202,13 +333,18 @@ func (s *State) settleGroup(tx txn, c *cursor, term core.Term, cmd *GroupSettle,
 		}
 		failed[i] = byte(fate)
 	}
-	rejected := make([]byte, len(cmd.Rejected))
-	for i, o := range cmd.Rejected {
-		fate, err := t.die(o, DeathRejected)
-		if err != nil {
-			return out, err
+	dead := make([]byte, 0, len(cmd.Rejected)+len(cmd.Expired)+len(cmd.Overflowed))
+	for _, d := range [...]struct {
+		offsets []core.Offset
+		why     DeathReason
+	}{{cmd.Rejected, DeathRejected}, {cmd.Expired, DeathExpired}, {cmd.Overflowed, DeathMaxLen}} {
+		for _, o := range d.offsets {
+			fate, err := t.die(o, d.why)
+			if err != nil {
+				return out, err
+			}
+			dead = append(dead, byte(fate))
 		}
-		rejected[i] = byte(fate)
 	}
 	s.ackChanged(ackKey{cmd.Queue, cmd.Group}, g)
 	if g.acks.Floor() > before {
@@ -216,8 +352,16 @@ func (s *State) settleGroup(tx txn, c *cursor, term core.Term, cmd *GroupSettle,
 			return out, err
 		}
 	}
+	if cmd.Group == "" {
+		if err := s.use(tx, c, a, cmd.Use); err != nil {
+			return out, err
+		}
+		if err := s.renewHead(tx, c, a); err != nil {
+			return out, err
+		}
+	}
 	out = wire.AppendUvarint(append(out, byte(core.OK)), uint64(t.settled))
-	return wire.AppendBytes(wire.AppendBytes(out, failed), rejected), nil
+	return wire.AppendBytes(wire.AppendBytes(out, failed), dead), nil
 }
 
 // floorMoved trims the queue when the last of the groups that held its start went on.
@@ -240,19 +384,24 @@ type settling struct {
 	queue core.QueueID
 	of    *ackQueue
 	group *ackGroup
+	// letters are the command's.
+	letters []Letter
 	// The live offsets of the queue when it began; dead letters may make it longer.
 	start, end core.Offset
 	settled    int64
 }
 
 // done settles [first, end).
-func (t *settling) done(first, end core.Offset) {
+func (t *settling) done(first, end core.Offset) error {
 	g := t.group
 	end = min(end, t.end)
+	if err := t.unweigh(first, end); err != nil {
+		return err
+	}
 	n := g.acks.Add(first, end)
 	t.settled += n
 	if n == 0 || len(g.failed) == 0 {
-		return
+		return nil
 	}
 	if end-first <= core.Offset(len(g.failed)) {
 		for o := first; o < end; o++ {
@@ -268,6 +417,28 @@ func (t *settling) done(first, end core.Offset) {
 	if len(g.failed) == 0 {
 		g.failed = nil
 	}
+	return nil
+}
+
+// unweigh takes what is about to be settled off the group's bytes.
+func (t *settling) unweigh(first, end core.Offset) (err error) {
+	g := t.group
+	if g.bytes == 0 || first >= end {
+		return nil
+	}
+	if first <= g.acks.Floor() && end >= t.end {
+		g.bytes = 0
+		return nil
+	}
+	g.acks.Unsettled(first, end, func(sp ackset.Span) {
+		if err == nil {
+			err = ScanAttributes(t.tx, t.queue, sp.First, sp.End, func(_ core.Offset, a Attributes) bool {
+				g.bytes -= a.Size
+				return true
+			})
+		}
+	})
+	return err
 }
 
 func (t *settling) fail(f FailedDelivery) (Fate, error) {
@@ -279,7 +450,7 @@ func (t *settling) fail(f FailedDelivery) (Fate, error) {
 	is := failure{was.attempts, f.Due}
 	if f.Counted {
 		is.attempts++
-		if g.DeliveryLimit > 0 && int64(is.attempts) > int64(g.DeliveryLimit) {
+		if limit := t.of.deliveryLimit(g); limit > 0 && int64(is.attempts) > int64(limit) {
 			return t.die(f.Offset, DeathLimit)
 		}
 	}
@@ -301,16 +472,18 @@ func (t *settling) die(o core.Offset, why DeathReason) (Fate, error) {
 	if o < t.start || o >= t.end || t.group.acks.Contains(o) {
 		return Settled, nil
 	}
-	fate := Dropped
-	if t.group.DeadLetter.Name != "" {
-		moved, err := t.bury(o, why)
-		if err != nil {
-			return 0, err
-		}
-		if moved {
-			fate = Moved
-		}
+	fate, moved, err := Dropped, false, error(nil)
+	switch letter := findLetter(t.letters, o); {
+	case t.group.DeadLetter.Name != "":
+		moved, err = t.bury(o, why)
+	case letter != nil && t.of.queue != nil && t.of.limits.HasDeadLetter && t.group == t.of.groups[""]:
+		moved, err = t.post(o, why, letter)
 	}
-	t.done(o, o+1)
-	return fate, nil
+	if err != nil {
+		return 0, err
+	}
+	if moved {
+		fate = Moved
+	}
+	return fate, t.done(o, o+1)
 }

@@ -77,7 +77,7 @@ func (s *State) trimSettled(tx txn, q core.QueueID, a *ackQueue, budget *int) er
 			if err := tx.Trim(q, before); err != nil {
 				return err
 			}
-			if err := s.dropDeaths(tx, a.queue, head.Start, before); err != nil {
+			if err := s.dropBeside(tx, a.queue, head.Start, before); err != nil {
 				return err
 			}
 			*budget -= int(min(before-head.Start, trimmedAtOnce))

@@ -32,6 +32,8 @@ type State struct {
 	onDigest     atomic.Pointer[func(*index.Snapshot)]
 	onTransacted atomic.Pointer[func([]Transacted)]
 	onLeases     atomic.Pointer[func([]LeaseEvent)]
+	onTimers     atomic.Pointer[func()]
+	onOverfull   atomic.Pointer[func([]core.QueueID)]
 
 	// applying is held by the applier while it works, so that Producers can look at
 	// its memory.
@@ -52,14 +54,19 @@ type State struct {
 	level           int                // feature level as of the last applied command
 	settled         settledQueues
 	acks            map[core.QueueID]*ackQueue
-	queuesChanged   bool       // since queueGen
-	policies        *policySet // as of the last applied command
-	dirtyAcks       []ackKey   // groups of which the KV space has an older version
+	queuesChanged   bool           // since queueGen
+	policies        *policySet     // as of the last applied command
+	timers          *index.Timers  // that Tick fires
+	queueTimers     *index.Timers  // that the leader looks at
+	due             []index.Timer  // of the Tick at hand
+	owned           int            // queues that have owners
+	overfull        []core.QueueID // that became too long in this batch, some maybe twice
 	routing         routing
 	publishing      publishing   // the publish at hand
 	settledByTx     []Transacted // of this batch
 	tapping         passage      // the record of a topic at hand
 	taps            []topicTap   // beside bindings
+	dirtyAcks       []ackKey     // groups of which the KV space has an older version
 	producers       map[producerKey]*producer
 	dirty           []producerKey  // producers of which the KV space has an older version
 	round           uint64         // counts checkpoints
@@ -88,6 +95,7 @@ type State struct {
 type cursor struct {
 	index core.LogIndex
 	time  int64 // the entry's, ms
+	term  core.Term
 }
 
 // Open takes the state from the store.
@@ -103,6 +111,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 		acks:      map[core.QueueID]*ackQueue{},
 		producers: map[producerKey]*producer{},
 	}
+	s.timers, s.queueTimers = newTimers()
 	if s.fatal == nil {
 		s.fatal = func(err error) { panic(err) }
 	}
@@ -135,6 +144,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 		return nil, err
 	}
 	if err := s.loadPolicies(); err != nil {
+		return nil, err
+	}
+	if err := s.loadOwned(); err != nil {
 		return nil, err
 	}
 	if err := s.loadLevel(o.Level); err != nil {
@@ -183,6 +195,8 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 		done += n
 	}
 	s.publish()
+	s.publishTimers()
+	s.publishOverfull()
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
 		(*fn)(s.queues)
 	}
@@ -228,7 +242,7 @@ const maxTouched = 1 << 12
 // result that says so, after those of the commands before it.
 func (s *State) applyEntry(tx *index.Tx, e core.Entry) []core.Result {
 	results := make([]core.Result, 0, commandCount(e.Data))
-	c := cursor{e.Index, e.Time()}
+	c := cursor{e.Index, e.Time(), e.Term}
 	if len(e.Data) > 0 && e.Data[0] > core.EntryVersion {
 		s.tooNew(e.Index, "version", int(e.Data[0]))
 		return nil
@@ -293,7 +307,7 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 	case CodeDeleteAckGroup:
 		return s.deleteAckGroup(tx, body)
 	case CodeSettle:
-		return s.settle(tx, c, body)
+		return s.settle(tx, c, body, decodeSettle)
 	case CodeOpenSession:
 		return s.openSession(tx, body)
 	case CodeEndSession:
@@ -334,6 +348,14 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.transact(tx, c, body, pos)
 	case CodeDeclareFullQueue:
 		return s.declareFullQueue(tx, c, body)
+	case CodeTick:
+		return s.tick(tx, c, body)
+	case CodeSettleFull:
+		return s.settle(tx, c, body, decodeSettleFull)
+	case CodeDeleteUnused:
+		return s.deleteUnused(tx, c, body)
+	case CodeDeleteOwned:
+		return s.deleteOwned(tx, body)
 	case CodeSetPolicy:
 		return s.setPolicy(tx, body)
 	case CodeDeletePolicy:

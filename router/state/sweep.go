@@ -159,7 +159,7 @@ const pieceWork = 16
 func (s *State) sweepPiece(tx txn, r queueRange, work int) (int, error) {
 	piece := queueRange{r.first, min(r.end, r.first+sweptAtOnce)}
 	for _, drop := range [...]func(txn, queueRange, int) (int, error){
-		s.dropProducers, dropOffsets, dropKeys(prefixAcks), dropKeys(prefixDeath),
+		s.dropProducers, dropOffsets, dropKeys(prefixAcks), dropKeys(prefixDeath), dropKeys(prefixAttributes),
 	} {
 		n, err := drop(tx, piece, work)
 		if work -= n; err != nil || work <= 0 {

@@ -119,7 +119,7 @@ func (s *State) transact(tx txn, c *cursor, body []byte, pos uint32) core.Result
 		}
 		out = wire.AppendUvarint(out, uint64(r.queues))
 	}
-	settled := s.settle(tx, c, t.settle)
+	settled := s.settle(tx, c, t.settle, decodeSettle)
 	if settled.Err != nil {
 		return settled // of the store: all else was looked at before
 	}

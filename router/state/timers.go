@@ -1,0 +1,113 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"polylog/core"
+	"polylog/core/wire"
+	"polylog/index"
+)
+
+// Two time indexes. What Apply can do alone when its time comes is in one of them: the leader
+// proposes a Tick, and Apply fires what is due by the entry's time. What the leader has to
+// look at first, since it depends on who consumes, is in the other one: the timers of queues
+// (queue_timers.go). Either way a timer stays until what it was for is done, so that the next
+// leader finds what the one before left.
+
+// timerKind is the first byte of a timer's id, and says what it does. The numbers are on disk.
+type timerKind byte
+
+// fire does what a timer is for. It has a bounded amount of work.
+func (s *State) fire(tx txn, c *cursor, kind timerKind, id, value []byte) error {
+	switch kind { //nolint:gocritic // each kind is a line
+	default:
+		return core.E(core.Corrupt, "timer %x is of kind %d, which this program does not know", id, kind)
+	}
+}
+
+// newTimers are the time indexes of a state.
+func newTimers() (timers, queueTimers *index.Timers) {
+	return index.NewTimers(prefixTimer, 't'), index.NewTimers(prefixTimer, 'q')
+}
+
+// setTimer sets the timer of a kind and id, or moves it. value is what fire gets.
+func (s *State) setTimer(tx txn, kind timerKind, id []byte, due int64, value []byte) error {
+	return s.timers.Set(tx, append([]byte{byte(kind)}, id...), due, value)
+}
+
+// cancelTimer removes a timer; false where there is none.
+func (s *State) cancelTimer(tx txn, kind timerKind, id []byte) (bool, error) {
+	return s.timers.Cancel(tx, append([]byte{byte(kind)}, id...))
+}
+
+// Tick fires timers that are due by the entry's time, the earliest first.
+type Tick struct {
+	Work int // timers, at most
+}
+
+// maxTick bounds the work of one command.
+const maxTick = 1 << 12
+
+// Command encodes: work uvarint.
+func (c *Tick) Command() core.Command {
+	return core.Command{Code: CodeTick, Head: wire.AppendUvarint(nil, uint64(c.Work))}
+}
+
+func decodeTick(body []byte) (c Tick, err error) {
+	r := wire.NewReader(body)
+	c.Work = int(min(r.Uvarint(), maxTick+1))
+	return c, r.Close()
+}
+
+// tick's result has how many timers were fired: DecodeCount.
+func (s *State) tick(tx txn, c *cursor, body []byte) core.Result {
+	cmd, err := decodeTick(body)
+	if err != nil {
+		return invalid("tick", err)
+	}
+	if cmd.Work < 1 || cmd.Work > maxTick {
+		return refused(core.Invalid, "tick: work of %d, want 1 to %d", cmd.Work, maxTick)
+	}
+	s.due, err = s.timers.Take(tx, c.time, cmd.Work, s.due[:0])
+	if err != nil {
+		return s.storeResult(err)
+	}
+	for _, t := range s.due {
+		if err := s.fire(tx, c, timerKind(t.ID[0]), t.ID[1:], t.Value); err != nil {
+			return s.storeResult(err)
+		}
+	}
+	fired := len(s.due)
+	clear(s.due)
+	return core.Result{Body: wire.AppendUvarint(nil, uint64(fired))}
+}
+
+// Timers are those that Tick fires, for reading.
+func (s *State) Timers() *index.Timers { return s.timers }
+
+// QueueTimers are those of queues, for reading; see DecodeQueueTimer.
+func (s *State) QueueTimers() *index.Timers { return s.queueTimers }
+
+// OnTimers sets what is told, on the applier's goroutine, that timers were set. It must not
+// block.
+func (s *State) OnTimers(fn func()) { s.onTimers.Store(&fn) }
+
+// publishTimers tells who waits for timers of those that were set.
+func (s *State) publishTimers() {
+	a, b := s.timers.Publish(), s.queueTimers.Publish()
+	if fn := s.onTimers.Load(); fn != nil && (a || b) {
+		(*fn)()
+	}
+}
+
+func queueTimerID(kind QueueTimer, q core.QueueID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{byte(kind)}, uint64(q))
+}
+
+// DecodeQueueTimer is what a timer of a queue is for, by its id.
+func DecodeQueueTimer(id []byte) (kind QueueTimer, q core.QueueID, err error) {
+	if len(id) != 9 {
+		return 0, 0, core.E(core.Corrupt, "timer of a queue %x", id)
+	}
+	return QueueTimer(id[0]), core.QueueID(binary.BigEndian.Uint64(id[1:])), nil
+}
