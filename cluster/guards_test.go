@@ -344,7 +344,9 @@ func TestHungDisk(t *testing.T) {
 		t.Helper()
 		release := disks[slices.Index(nw.nodes, nd)].hang()
 		nw.leader().n.ProposeAsync(command("stuck"), func(core.Result, error) {})
-		<-nd.h.fatal
+		if err := <-nd.h.fatal; err == nil {
+			t.Error("it has ended without a reason")
+		}
 		release()
 		must(t, nd.n.Close())
 		nd.n = nil

@@ -320,7 +320,7 @@ func lateCommand(w *world, rnd *rand.Rand) bool {
 		return false
 	}
 	slow, next := others[0].node.host, others[1]
-	w.isolate(func(from, to int) bool { return from == slow })
+	w.isolate(func(from, _ int) bool { return from == slow })
 	w.quiet.Store(false)
 	pause(300 * time.Millisecond) // the clients of slow send, and turn to others after a second
 	for range 3 {
