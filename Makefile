@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp compat compat-kafka compat-failover compat-amqp oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp compat compat-kafka compat-failover compat-amqp compat-mqtt oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka crash-short cluster-short ## everything that proves a change: unit tests, then real Kafka clients
+test: unit compat-kafka compat-mqtt crash-short cluster-short ## everything that proves a change: unit tests, then real clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
@@ -58,13 +58,16 @@ bench-amqp: build ## compare with RabbitMQ, by its own load generator; see docs/
 bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
 	bench/run.sh
 
-compat: compat-kafka compat-failover compat-amqp ## all suites of real clients
+compat: compat-kafka compat-failover compat-amqp compat-mqtt ## all suites of real clients
 
 compat-kafka: build ## real Kafka clients against the binary
 	compat-tests/kafka/run.sh
 
 compat-failover: build ## three nodes whose leader is stopped and killed under real Kafka clients
 	compat-tests/kafka/run.sh -failover
+
+compat-mqtt: build ## real MQTT clients against the binary
+	compat-tests/mqtt/run.sh
 
 compat-amqp: build ## real AMQP clients, kombu and Celery against the binary
 	compat-tests/amqp/run.sh

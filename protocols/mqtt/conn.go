@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -21,7 +22,7 @@ type conn struct {
 	out       outbox
 	remote    string
 	principal router.Principal
-	ended     chan struct{} // closed when serve returns
+	ended     chan struct{} // closed when the client id is free for another connection
 
 	version     byte   // 0: no CONNECT was accepted yet
 	client      string // written before it is claimed
@@ -54,9 +55,12 @@ var errDisconnected = errors.New("the client disconnected")
 
 // serve runs the connection until its end.
 func (c *conn) serve() {
-	defer close(c.ended)
 	defer c.srv.unregister(c)
-	c.end(c.run())
+	told := c.end(c.run())
+	close(c.ended)
+	if told {
+		c.linger()
+	}
 	_ = c.nc.Close()
 	c.out.abandon()
 	c.out.writers.Wait()
@@ -169,8 +173,19 @@ func (c *conn) cut() {
 // farewell bounds how long the last packet may take.
 const farewell = time.Second
 
-// end ends the connection whose run ended with err.
-func (c *conn) end(err error) {
+// linger reads on for a while after the last packet: closing a socket that has unread bytes
+// resets it, and the client would lose what it was told.
+func (c *conn) linger() {
+	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	if c.nc.SetReadDeadline(time.Now().Add(2*farewell)) == nil {
+		_, _ = io.Copy(io.Discard, c.nc)
+	}
+}
+
+// end ends the connection whose run ended with err, and says whether the client was told.
+func (c *conn) end(err error) (told bool) {
 	c.pub.flush()
 	c.endMu.Lock()
 	kicked := c.cause != nil
@@ -213,4 +228,5 @@ func (c *conn) end(err error) {
 		c.publishWill()
 		c.leave()
 	}
+	return tell
 }

@@ -30,7 +30,7 @@ type Options struct {
 	MaxConnections int           // default 10,000
 	MaxPacketBytes int           // of a client's packets after the fixed header, default 1 MiB
 	MaxQueued      int           // QoS 1 and 2 messages that wait for a slow subscriber; default 20,000
-	ReceiveMaximum int           // unacknowledged QoS 1 and 2 publishes of a client, default 8192
+	ReceiveMaximum int           // unacknowledged QoS 1 and 2 publishes of a client, default 1024
 	MaxKeepAlive   time.Duration // clients that want a longer one, or none, are told this one; default 0: any
 	ConnectTimeout time.Duration // until CONNECT has come, default 10 s
 	WriteTimeout   time.Duration // for each 64 KiB, default 30 s
@@ -43,7 +43,7 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.MaxConnections, 10_000)
 	setDefault(&o.MaxPacketBytes, 1<<20)
 	setDefault(&o.MaxQueued, 20_000)
-	setDefault(&o.ReceiveMaximum, 8192)
+	setDefault(&o.ReceiveMaximum, 1024)
 	setDefault(&o.ConnectTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.closeGrace, 5*time.Second)

@@ -151,19 +151,16 @@ func TestExactlyOnce(t *testing.T) {
 	}
 	sub.expectMessage("a", "x")
 	pub.send(again)
-	for { // the second one may have had a PUBREC of its own
-		pub.send(&packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel}, PacketID: 7})
-		got, err := pub.read()
-		for err == nil && got.FixedHeader.Type == packets.Pubrec {
-			if got.ReasonCode != 0 {
-				t.Errorf("PUBREC %#x", got.ReasonCode)
-			}
-			got, err = pub.read()
+	pub.send(&packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel}, PacketID: 7})
+	got, err := pub.read()
+	for err == nil && got.FixedHeader.Type == packets.Pubrec { // those that came late have one of their own
+		if got.ReasonCode != 0 {
+			t.Errorf("PUBREC %#x", got.ReasonCode)
 		}
-		if err != nil || got.FixedHeader.Type != packets.Pubcomp || got.ReasonCode != 0 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		break
+		got, err = pub.read()
+	}
+	if err != nil || got.FixedHeader.Type != packets.Pubcomp || got.ReasonCode != 0 {
+		t.Fatalf("%+v, %v", got, err)
 	}
 	sub.quiet()
 	pub.publish("a", "y", 2, 7) // the id is free
@@ -217,7 +214,7 @@ func FuzzPackets(f *testing.F) {
 	c := &client{t: f, version: 5}
 	f.Add(c.encode(publishPacket("a/b", "x", 1, 1)))
 	f.Add(c.encode(&packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe}, PacketID: 1, Filters: packets.Subscriptions{{Filter: "a"}}}))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(_ *testing.T, b []byte) {
 		for _, version := range []byte{4, 5} {
 			p := packetReader{buf: append([]byte(nil), b...), w: len(b)}
 			for p.buffered() {
@@ -230,4 +227,28 @@ func FuzzPackets(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDisconnectIsSeen: a client that is disconnected while it sends reads why.
+func TestDisconnectIsSeen(t *testing.T) {
+	b, _ := serve(t, func(o *Options) { o.ReceiveMaximum = 10 })
+	c := connected(t, b, "c", 5)
+	for i := range 11 {
+		c.send(publishPacket("a", "x", 2, uint16(i+1)))
+	}
+	for range 1000 { // after the connection's end, for all that we know
+		c.send(publishPacket("a", "x", 0, 0))
+	}
+	for {
+		pk, err := c.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pk.FixedHeader.Type == packets.Disconnect {
+			if pk.ReasonCode != packets.ErrReceiveMaximum.Code {
+				t.Errorf("DISCONNECT %#x", pk.ReasonCode)
+			}
+			return
+		}
+	}
 }
