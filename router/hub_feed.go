@@ -226,21 +226,21 @@ func (t *dueTimers) due(now int64) (groups []*hubGroup, next int64, some bool) {
 
 // run calls groups until ctx ends. now is the time in ms.
 func (t *dueTimers) run(ctx context.Context, now func() int64) {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(longWait)
 	defer timer.Stop()
 	for {
 		groups, next, some := t.due(now())
 		for _, g := range groups {
 			g.tick()
 		}
-		wait := time.Hour
 		if len(groups) > 0 {
 			continue
 		}
+		wait := longWait
 		if some {
-			wait = min(wait, time.Duration(next-now())*time.Millisecond)
+			wait = until(next, now())
 		}
-		timer.Reset(max(wait, 0))
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
@@ -248,4 +248,13 @@ func (t *dueTimers) run(ctx context.Context, now func() int64) {
 		case <-timer.C:
 		}
 	}
+}
+
+// longWait is how long a timer waits at most.
+const longWait = time.Hour
+
+// until is how long it is from now to a time, both in ms, within 0 and longWait. A time may be
+// so far away that no duration says it.
+func until(at, now int64) time.Duration {
+	return time.Duration(min(max(at-now, 0), longWait.Milliseconds())) * time.Millisecond
 }

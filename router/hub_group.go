@@ -304,9 +304,9 @@ func (g *hubGroup) pumpLocked() {
 		})
 	}
 	g.reportLocked()
-	at, _ := g.g.Due()
-	if at <= now && g.dying > 0 {
-		at = 0 // when those are gone
+	at, some := g.g.Due()
+	if !some || at <= now && g.dying > 0 {
+		at = 0 // nothing is due; in the second case, before those are gone
 	}
 	if at != g.due {
 		g.due = at
