@@ -89,7 +89,23 @@ func (ch *channel) basicCancel(ctx context.Context, m *spec.BasicCancel) error {
 	return nil
 }
 
-func (ch *channel) basicGet(_ context.Context, m *spec.BasicGet) error { return notImplemented(m.ID()) }
+func (ch *channel) basicGet(ctx context.Context, m *spec.BasicGet) error {
+	name, err := ch.named(m.Queue)
+	if err != nil {
+		return err
+	}
+	q, err := ch.conn.accessible(ctx, name)
+	if t := ch.conn.streamInstead(err, name); t != nil {
+		return ch.conn.notByStreams("basic.get", t)
+	}
+	if err != nil {
+		return err
+	}
+	if q.SingleActive && q.Kind == router.Quorum {
+		return soft(spec.ResourceLocked, "cannot obtain access to locked %s. basic.get operations are not supported by quorum queues with single active consumer", ch.conn.queueText(name))
+	}
+	return ch.get(ctx, q, m.NoAck)
+}
 
 func (ch *channel) basicAck(_ context.Context, m *spec.BasicAck) error {
 	hs, err := ch.answered(m.DeliveryTag, m.Multiple)

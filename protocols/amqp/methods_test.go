@@ -9,6 +9,7 @@ import (
 	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
+	"polylog/router/routertest"
 )
 
 // declare declares a queue and returns the answer.
@@ -133,6 +134,8 @@ func TestRefusals(t *testing.T) {
 		{&spec.QueueDelete{Queue: "excl"}, 405, locked},
 		{&spec.QueuePurge{Queue: "excl"}, 405, locked},
 		{&spec.BasicConsume{Queue: "excl"}, 405, locked},
+		{&spec.BasicGet{Queue: "excl"}, 405, locked},
+		{&spec.BasicGet{}, 404, "NOT_FOUND - no previously declared queue"},
 		{&spec.QueueDeclare{Queue: "q", Durable: true, Exclusive: true}, 405, strings.ReplaceAll(locked, "excl'", "q'")},
 		{&spec.QueueDeclare{Queue: "amq.q"}, 403, "ACCESS_REFUSED - queue name 'amq.q' contains reserved prefix 'amq.*'"},
 		{&spec.QueuePurge{Queue: "none"}, 404, "NOT_FOUND - no queue 'none' in vhost '/'"},
@@ -393,4 +396,218 @@ func TestTransaction(t *testing.T) {
 	c.channelClosed(2, 406, "PRECONDITION_FAILED - cannot switch from confirm to tx mode", spec.TxSelectID)
 	c.send(1, &spec.ConfirmSelect{})
 	c.channelClosed(1, 406, "PRECONDITION_FAILED - cannot switch from tx to confirm mode", spec.ConfirmSelectID)
+}
+
+func TestQueueLife(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	ok := c.declare(1, &spec.QueueDeclare{Queue: "q\r\n"})
+	if ok.Queue != "q" || ok.MessageCount != 0 || ok.ConsumerCount != 0 {
+		t.Fatalf("%+v", ok)
+	}
+	c.put(1, "q", "a", "b", "c")
+	if ok := c.declare(1, &spec.QueueDeclare{Queue: "q", Passive: true}); ok.MessageCount != 3 {
+		t.Fatalf("%+v", ok)
+	}
+	first := c.get(1, "", "a") // "" is the queue declared last
+	if first.MessageCount != 2 || first.Redelivered || first.DeliveryTag != 1 || first.RoutingKey != "q" || first.Exchange != "" {
+		t.Fatalf("%+v", first)
+	}
+	if ok := c.declare(1, &spec.QueueDeclare{Queue: "q"}); ok.MessageCount != 2 {
+		t.Fatalf("%+v: only what is ready counts", ok)
+	}
+	c.send(1, &spec.QueuePurge{Queue: "q"})
+	if ok := recv[*spec.QueuePurgeOk](c, 1); ok.MessageCount != 2 {
+		t.Fatalf("%+v: only what is ready is purged", ok)
+	}
+	c.send(1, &spec.BasicReject{DeliveryTag: 1, Requeue: true})
+	if again := c.get(1, "q", "a"); !again.Redelivered || again.DeliveryTag != 2 {
+		t.Fatalf("%+v", again)
+	}
+	c.send(1, &spec.BasicAck{DeliveryTag: 2})
+	c.empty(1, "q")
+	c.put(1, "q", "d")
+	c.send(1, &spec.QueueDelete{Queue: "q"})
+	if ok := recv[*spec.QueueDeleteOk](c, 1); ok.MessageCount != 1 {
+		t.Fatalf("%+v", ok)
+	}
+	c.send(1, &spec.QueueDelete{Queue: "q"})
+	if ok := recv[*spec.QueueDeleteOk](c, 1); ok.MessageCount != 0 {
+		t.Fatalf("%+v: what is not there counts as deleted", ok)
+	}
+}
+
+// A queue that refuses makes a nack, although another one takes the message.
+func TestRejectedPublish(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "full", Arguments: message.Table{header("x-max-length", number32(1)), header("x-overflow", message.String("reject-publish"))}})
+	c.declare(1, &spec.QueueDeclare{Queue: "other"})
+	for _, q := range []string{"full", "other"} {
+		c.bind(1, q, "amq.fanout", "")
+	}
+	c.publish(1, &spec.BasicPublish{Exchange: "amq.fanout"}, &spec.Properties{}, []byte("1"))
+	recv[*spec.BasicAck](c, 1)
+	c.publish(1, &spec.BasicPublish{Exchange: "amq.fanout"}, &spec.Properties{}, []byte("2"))
+	if nack := recv[*spec.BasicNack](c, 1); nack.DeliveryTag != 2 {
+		t.Fatalf("%+v", nack)
+	}
+	f.counted("full", 1, 0)
+	f.counted("other", 2, 0)
+}
+
+func TestConsume(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.put(1, "q", "a", "b", "c", "d")
+	c.send(1, &spec.BasicQos{PrefetchCount: 2})
+	recv[*spec.BasicQosOk](c, 1)
+	c.consume(1, &spec.BasicConsume{Queue: "q", ConsumerTag: "k"})
+	if d := c.delivery(1, "a"); d.ConsumerTag != "k" || d.DeliveryTag != 1 || d.Redelivered || d.RoutingKey != "q" {
+		t.Fatalf("%+v", d)
+	}
+	c.delivery(1, "b")
+	f.counted("q", 2, 1) // prefetch holds the others back
+	c.send(1, &spec.BasicAck{DeliveryTag: 2, Multiple: true})
+	c.delivery(1, "c")
+	c.delivery(1, "d")
+	c.send(1, &spec.BasicNack{DeliveryTag: 4, Requeue: true})
+	if d := c.delivery(1, "d"); !d.Redelivered || d.DeliveryTag != 5 {
+		t.Fatalf("%+v", d)
+	}
+	c.send(1, &spec.BasicCancel{ConsumerTag: "k"})
+	recv[*spec.BasicCancelOk](c, 1)
+	c.put(1, "q", "e") // is not delivered any more
+	f.counted("q", 1, 0)
+	c.send(1, &spec.BasicAck{DeliveryTag: 3}) // what was delivered before stays the channel's
+	c.send(1, &spec.BasicRecover{Requeue: true})
+	recv[*spec.BasicRecoverOk](c, 1)
+	f.counted("q", 2, 0)
+	if got := c.get(1, "q", "d"); !got.Redelivered {
+		t.Fatalf("%+v", got)
+	}
+	if got := c.get(1, "q", "e"); got.Redelivered {
+		t.Fatalf("%+v", got)
+	}
+	c.send(1, &spec.ChannelClose{ReplyCode: 200})
+	recv[*spec.ChannelCloseOk](c, 1)
+	f.counted("q", 2, 0) // given back
+}
+
+// Exclusive queues go with their connection, auto-delete queues with their last consumer.
+func TestQueuesThatGo(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "excl", Exclusive: true})
+	c.declare(1, &spec.QueueDeclare{Queue: "auto", AutoDelete: true})
+	c.consume(1, &spec.BasicConsume{Queue: "auto", ConsumerTag: "k"})
+	c.send(1, &spec.BasicCancel{ConsumerTag: "k"})
+	recv[*spec.BasicCancelOk](c, 1)
+	c.send(1, &spec.QueueDeclare{Queue: "auto", Passive: true})
+	c.channelClosed(1, 404, "NOT_FOUND - no queue 'auto' in vhost '/'", spec.QueueDeclareID)
+	c.send(0, &spec.ConnectionClose{ReplyCode: 200})
+	recv[*spec.ConnectionCloseOk](c, 0)
+	other := f.channel()
+	other.declare(1, &spec.QueueDeclare{Queue: "excl", Exclusive: true}) // anybody's now
+}
+
+// A message lost with its connection is delivered again, flagged.
+func TestConnectionLost(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.put(1, "q", "a", "b")
+	c.consume(1, &spec.BasicConsume{Queue: "q"})
+	c.delivery(1, "a")
+	c.delivery(1, "b")
+	_ = c.nc.Close()
+	f.counted("q", 2, 0)
+	other := f.channel()
+	if got := other.get(1, "q", "a"); !got.Redelivered {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestExchanges(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	for _, x := range []*spec.ExchangeDeclare{{Exchange: "a", Type: "topic"}, {Exchange: "b", Type: "fanout", AutoDelete: true}} {
+		c.send(1, x)
+		recv[*spec.ExchangeDeclareOk](c, 1)
+	}
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.send(1, &spec.ExchangeBind{Destination: "b", Source: "a", RoutingKey: "k.#"})
+	recv[*spec.ExchangeBindOk](c, 1)
+	c.bind(1, "", "b", "")
+	c.publish(1, &spec.BasicPublish{Exchange: "a", RoutingKey: "k.1"}, &spec.Properties{Headers: message.Table{header("CC", message.Array(message.String("k.2")))}}, []byte("m"))
+	recv[*spec.BasicAck](c, 1)
+	if got := c.get(1, "q", "m"); got.Exchange != "a" || got.RoutingKey != "k.1" {
+		t.Fatalf("%+v", got)
+	}
+	c.empty(1, "q")
+	c.openChannel(2)
+	c.send(2, &spec.ExchangeDelete{Exchange: "b", IfUnused: true})
+	c.channelClosed(2, 406, "PRECONDITION_FAILED - exchange 'b' in vhost '/' in use", spec.ExchangeDeleteID)
+	c.send(1, &spec.QueueUnbind{Queue: "q", Exchange: "b", RoutingKey: "q"}) // the queue for a key, as it was bound
+	recv[*spec.QueueUnbindOk](c, 1)
+	c.send(1, &spec.ExchangeDeclare{Exchange: "b", Passive: true})
+	c.channelClosed(1, 404, "NOT_FOUND - no exchange 'b' in vhost '/'", spec.ExchangeDeclareID)
+}
+
+// A topic of the broker is an exchange: what Kafka's clients publish reaches bound queues, and
+// what AMQP's publish reaches its consumers.
+func TestTopicAsExchange(t *testing.T) {
+	f := start(t, nil)
+	topic := routertest.Topic(t, f.router, "events", 1, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.bind(1, "q", "events", "k.*")
+	if res := routertest.Publish(f.router, topic.Partitions[0], routertest.Batch(t, 1_700_000_000_000, "k.1", "other", "k.2")); res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	for _, key := range []string{"k.1", "k.2"} {
+		if got := c.get(1, "q", key); got.RoutingKey != key {
+			t.Fatalf("%+v", got)
+		}
+	}
+	c.empty(1, "q")
+	c.publish(1, &spec.BasicPublish{Exchange: "events", RoutingKey: "k.3"}, &spec.Properties{Priority: 3}, []byte("m"))
+	recv[*spec.BasicAck](c, 1)
+	c.get(1, "q", "m")
+	head, err := f.router.Head(topic.Partitions[0])
+	if err != nil || head.End != 4 {
+		t.Fatalf("%+v, %v", head, err)
+	}
+}
+
+// get gets a message of that body.
+func (c *client) get(ch uint16, queue, body string) *spec.BasicGetOk {
+	c.t.Helper()
+	c.send(ch, &spec.BasicGet{Queue: queue})
+	m := recv[*spec.BasicGetOk](c, ch)
+	if _, got := c.content(ch); string(got) != body {
+		c.t.Fatalf("got %q, want %q", got, body)
+	}
+	return m
+}
+
+// empty fails unless there is nothing to get.
+func (c *client) empty(ch uint16, queue string) {
+	c.t.Helper()
+	c.send(ch, &spec.BasicGet{Queue: queue})
+	recv[*spec.BasicGetEmpty](c, ch)
+}
+
+// bind binds a queue.
+func (c *client) bind(ch uint16, queue, exchange, key string, args ...message.Header) {
+	c.t.Helper()
+	c.send(ch, &spec.QueueBind{Queue: queue, Exchange: exchange, RoutingKey: key, Arguments: args})
+	recv[*spec.QueueBindOk](c, ch)
 }

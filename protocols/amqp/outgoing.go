@@ -20,12 +20,22 @@ type outgoing struct {
 // read makes a delivery of a queue of a kind into a message. now is in ms.
 func (out *outgoing) read(d *router.Delivery, kind router.QueueKind, now int64) {
 	m := message.Read(&d.Record)
+	dead := len(d.Deaths) > 0
 	*out = outgoing{exchange: m.Exchange, routingKey: m.RoutingKey, body: m.Value}
+	if len(d.RoutingKeys) > 0 {
+		out.exchange, out.routingKey = d.Exchange, d.RoutingKeys[0]
+	}
 	p := &out.props
 	p.Headers = headersOf(&m)
 	out.fill(&m)
-	if m.ExpiresAt != 0 {
+	if m.ExpiresAt != 0 && !dead {
 		p.Expiration = strconv.FormatInt(max(m.ExpiresAt-now, 0), 10)
+	}
+	if dead {
+		out.setDeaths(d, &m)
+	}
+	if len(d.RoutingKeys) == 1 { // it was given another one: those in CC do not hold any more
+		p.Headers = p.Headers.Without(headerCC)
 	}
 	if kind == router.Quorum && d.Attempts > 0 {
 		out.set("x-delivery-count", message.Int(message.KindInt64, int64(d.Attempts)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"polylog/core"
 	"polylog/router"
 )
 
@@ -19,6 +20,7 @@ type channelState struct {
 
 	mu        sync.Mutex // guards what follows
 	consumers map[string]*consumer
+	getters   map[core.QueueID]*getter
 	holders   map[holder]struct{} // all that may hold deliveries
 	streams   map[string]*streamConsumer
 	replies   *replyConsumer // written by the reader and at the end; nil: there is none
@@ -39,7 +41,7 @@ func (ch *channel) endState() {
 	ch.mu.Lock()
 	ch.over = true
 	holders, replies := ch.holders, ch.replies
-	ch.holders, ch.consumers, ch.streams, ch.unacked, ch.replies = nil, nil, nil, unacked{}, nil
+	ch.holders, ch.consumers, ch.streams, ch.getters, ch.unacked, ch.replies = nil, nil, nil, nil, unacked{}, nil
 	ch.mu.Unlock()
 	if replies != nil {
 		ch.conn.srv.replies.remove(replies)
@@ -64,7 +66,7 @@ func (c *conn) endState(ctx context.Context) {
 	if c.lease == nil {
 		return
 	}
-	if err := c.lease.Release(ctx); err != nil {
+	if err := c.srv.router.EndOwner(ctx, c.lease); err != nil {
 		// The lease ends with this node at the latest.
 		c.log.Warn("amqp exclusive queues stay until this node ends", "name", c.name, "err", err)
 	}

@@ -1,0 +1,106 @@
+package amqp
+
+import (
+	"context"
+
+	"polylog/core"
+	"polylog/protocols/amqp/spec"
+	"polylog/router"
+)
+
+// getter takes single messages of a queue for basic.get. A channel has one for each queue that
+// it gets from.
+type getter struct {
+	share
+	from *router.Consumer
+}
+
+// settle implements holder.
+func (g *getter) settle(o router.Outcome, rs []router.Receipt) { g.from.Settle(o, 0, rs, nil) }
+
+// confirm implements confirmer.
+func (g *getter) confirm(o router.Outcome, rs []router.Receipt, done func([]core.Kind, error)) {
+	g.from.Settle(o, 0, rs, done)
+}
+
+// close implements holder.
+func (g *getter) close() { g.from.Close() }
+
+// getter finds or makes the channel's getter of a queue.
+func (ch *channel) getter(ctx context.Context, q *router.Queue) (*getter, error) {
+	ch.mu.Lock()
+	g := ch.getters[q.ID]
+	ch.mu.Unlock()
+	if g != nil {
+		return g, nil
+	}
+	from, err := ch.conn.srv.router.Consume(ctx, ch.conn.principal, router.ConsumeSpec{
+		Queue: q.ID, Getter: true, CountLost: q.Kind == router.Quorum,
+	})
+	if err != nil {
+		return nil, err
+	}
+	g = &getter{from: from}
+	ch.mu.Lock()
+	alive := ch.addHolderLocked(g)
+	if alive {
+		if ch.getters == nil {
+			ch.getters = map[core.QueueID]*getter{}
+		}
+		ch.getters[q.ID] = g
+	}
+	ch.mu.Unlock()
+	if !alive {
+		from.Close()
+	}
+	return g, nil
+}
+
+// get answers basic.get.
+func (ch *channel) get(ctx context.Context, q *router.Queue, noAck bool) error {
+	c := ch.conn
+	g, err := ch.getter(ctx, q)
+	var d router.Delivery
+	var some bool
+	var ready int64
+	if err == nil {
+		d, some, ready, err = g.from.Get(ctx)
+	}
+	switch {
+	case core.KindOf(err) == core.NotFound:
+		ch.forgetGetter(q.ID)
+		return c.noQueue(q.Name.Name)
+	case err != nil:
+		ch.forgetGetter(q.ID)
+		return c.refused(err, "read", c.queueText(q.Name.Name))
+	case !some:
+		ch.send(&spec.BasicGetEmpty{})
+		return nil
+	}
+	if noAck {
+		g.settle(router.Done, []router.Receipt{d.Receipt})
+	}
+	var out outgoing
+	out.read(&d, q.Kind, c.srv.now())
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.sendContent(&spec.BasicGetOk{
+		DeliveryTag: ch.holdLocked(g, d.Receipt, noAck), Redelivered: d.Redelivered,
+		Exchange: out.exchange, RoutingKey: out.routingKey, MessageCount: number(ready),
+	}, &out.props, out.body)
+	return nil
+}
+
+// forgetGetter closes a getter that failed, once nothing of it is held any more.
+func (ch *channel) forgetGetter(q core.QueueID) {
+	ch.mu.Lock()
+	g := ch.getters[q]
+	delete(ch.getters, q)
+	if g != nil {
+		g.done = true
+	}
+	ch.mu.Unlock()
+	if g != nil {
+		ch.closeIdle(g)
+	}
+}
