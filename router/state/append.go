@@ -72,6 +72,11 @@ func (s *State) appendBatch(tx *index.Tx, c *cursor, q core.QueueID, batch []byt
 	if err != nil {
 		return s.storeResult(err)
 	}
+	if end >= 0 {
+		if e := s.tapTooMuch(c, p.topic, &h, batch); e != nil {
+			return core.Result{Err: e}
+		}
+	}
 	var res core.Result
 	if h.HasProducer() {
 		res = s.appendSequenced(tx, c, q, &h, run)

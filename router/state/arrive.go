@@ -15,7 +15,7 @@ import (
 // no more.
 func (s *State) arrive(tx txn, c *cursor, q core.QueueID, p *passage) (rejected bool, err error) {
 	a, err := s.ackQueue(tx, q)
-	if err != nil || a == nil || p.dead != nil && p.dead.barred(a.queue.Name) {
+	if err != nil || a == nil || p.dead != nil && (p.dead.barred(a.queue.Name) || p.refusals.tooMany()) {
 		return false, err
 	}
 	at := s.attributesOf(a, p)
@@ -131,12 +131,37 @@ func (s *State) arrived(tx txn, c *cursor, a *ackQueue, o core.Offset, at Attrib
 	return err
 }
 
+// refusals bound what one published message can lead to where full queues make dead letters
+// of what they refuse: each queue makes one, and all letters together go to so many queues.
+type refusals struct {
+	by       map[core.QueueID]struct{}
+	arrivals int // of letters
+}
+
+const maxRefusedArrivals = 10_000
+
+// tooMany counts the arrival of a letter.
+func (r *refusals) tooMany() bool {
+	if r == nil {
+		return false
+	}
+	r.arrivals++
+	return r.arrivals > maxRefusedArrivals
+}
+
 // postRefused makes a dead letter of a message that the queue refuses.
 func (s *State) postRefused(tx txn, c *cursor, a *ackQueue, p *passage) error {
 	r := p.record()
 	if r == nil || !a.limits.HasDeadLetter {
 		return nil
 	}
+	if p.refusals == nil {
+		p.refusals = &refusals{by: map[core.QueueID]struct{}{}}
+	}
+	if _, again := p.refusals.by[a.queue.ID]; again {
+		return nil
+	}
+	p.refusals.by[a.queue.ID] = struct{}{}
 	head, _, err := tx.Queue(a.queue.ID)
 	if err != nil {
 		return err
@@ -149,7 +174,7 @@ func (s *State) postRefused(tx txn, c *cursor, a *ackQueue, p *passage) error {
 		letter.Priority, letter.Size = p.dead.Priority, p.dead.Size
 	}
 	h.Deaths = slices.Clone(h.Deaths)
-	_, err = s.postLetter(tx, c, a, head.End, DeathMaxLen, p.run, &letter, h)
+	_, err = s.postLetter(tx, c, a, head.End, DeathMaxLen, p.run, &letter, h, p.refusals)
 	return err
 }
 

@@ -97,11 +97,12 @@ func (t *settling) post(o core.Offset, why DeathReason, letter *Letter) (bool, e
 	if err != nil {
 		return false, err
 	}
-	return t.s.postLetter(t.tx, t.c, t.of, o, why, run, letter, h)
+	return t.s.postLetter(t.tx, t.c, t.of, o, why, run, letter, h, nil)
 }
 
-// postLetter routes a message that queue a gives up, with the history that it has so far.
-func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why DeathReason, run core.Run, letter *Letter, h History) (bool, error) {
+// postLetter routes a message that queue a gives up, with the history that it has so far and
+// the refusals that led to it.
+func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why DeathReason, run core.Run, letter *Letter, h History, led *refusals) (bool, error) {
 	exchange, keys := h.Exchange, h.Keys
 	if len(keys) == 0 {
 		exchange, keys = letter.Exchange, letter.Keys
@@ -117,6 +118,7 @@ func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why De
 	}
 	p.setRecord(run, &core.Record{Key: p.keys[0], Headers: letter.Headers, Time: -1})
 	p.dead = &deadLetter{h, why, Attributes{Priority: letter.Priority, Size: letter.Size}, false}
+	p.refusals = led
 	err := s.routeLetter(tx, c, a.queue.Name.Namespace, a.limits.DeadLetterExchange, p)
 	return p.dead.taken, err
 }

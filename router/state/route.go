@@ -16,6 +16,9 @@ type passage struct {
 	// message is known by reference only, as a dead letter is.
 	batch []byte
 	dead  *deadLetter // what happened to it, where it is dead; else nil
+	// refusals are those of the published message and of all letters that they led to; nil
+	// before the first one.
+	refusals *refusals
 
 	read   bool
 	broken bool // first cannot be read
@@ -27,7 +30,7 @@ type passage struct {
 
 // begin makes p another message, keeping its memory.
 func (p *passage) begin(run core.Run, batch []byte) {
-	p.run, p.batch, p.dead, p.read, p.typed = run, batch, nil, false, false
+	p.run, p.batch, p.dead, p.refusals, p.read, p.typed = run, batch, nil, nil, false, false
 }
 
 // record is the message itself, valid as long as the entry; nil when it is not at hand.
@@ -44,7 +47,7 @@ func (p *passage) record() *core.Record {
 
 // setRecord is begin for a record that was read already.
 func (p *passage) setRecord(run core.Run, r *core.Record) {
-	p.run, p.batch, p.dead, p.read, p.typed = run, nil, nil, true, false
+	p.run, p.batch, p.dead, p.refusals, p.read, p.typed = run, nil, nil, nil, true, false
 	p.broken, p.first = false, *r
 }
 

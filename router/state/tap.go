@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+
 	"polylog/core"
 )
 
@@ -39,9 +41,45 @@ func (s *State) tapped(t *Topic) bool {
 	return false
 }
 
-// tapBatch gives the records of a batch, which lies at ref, to the topic's taps. A batch that
-// cannot be read stays what it is, a batch of the topic.
+// maxTapWork bounds what the taps make of one batch, in records and in places that they go
+// to: a few tenths of a second in which nothing else is applied.
+const maxTapWork = 200_000
+
+// tapTooMuch refuses a batch of so many records to so many queues that it would hold up
+// everybody. Producers are to send smaller ones, which clients of Kafka do by themselves.
+func (s *State) tapTooMuch(c *cursor, t *Topic, h *core.BatchHeader, batch []byte) *core.Error {
+	x := s.routing.taps[t.Queues[0]]
+	if x == nil || int64(h.Count)*int64(1+x.bindings) <= maxTapWork {
+		return nil
+	}
+	work := 0
+	err := s.eachTapped(c, h, batch, core.Ref{Index: c.index}, func(p *passage) error {
+		d := s.matchTap(c, t, x, p)
+		work += 1 + d.len()
+		s.routing.match.drop(d)
+		if work > maxTapWork {
+			return core.E(core.TooLarge, "a batch of %d records is too much for the queues that are bound to topic %s: more than %d deliveries", h.Count, t.Name, maxTapWork)
+		}
+		return nil
+	})
+	var e *core.Error
+	errors.As(err, &e)
+	return e
+}
+
+// tapBatch gives the records of a batch, which lies at ref, to the topic's taps.
 func (s *State) tapBatch(tx txn, c *cursor, t *Topic, h *core.BatchHeader, batch []byte, ref core.Ref) error {
+	return s.eachTapped(c, h, batch, ref, func(p *passage) error {
+		if err := s.tapExchange(tx, c, t, p); err != nil {
+			return err
+		}
+		return s.tapRecord(tx, c, t, p)
+	})
+}
+
+// eachTapped calls fn with each record of a batch, which lies at ref. A batch that cannot be
+// read stays what it is, a batch of the topic.
+func (s *State) eachTapped(c *cursor, h *core.BatchHeader, batch []byte, ref core.Ref, fn func(*passage) error) error {
 	if h.Control() {
 		return nil
 	}
@@ -53,10 +91,7 @@ func (s *State) tapBatch(tx txn, c *cursor, t *Topic, h *core.BatchHeader, batch
 		ref.First, ref.Count = uint32(r.Offset-h.BaseOffset), 1
 		p.setRecord(core.Run{MaxTime: c.time, Ref: ref}, &r)
 		p.keys = append(p.keys[:0], r.Key)
-		if err := s.tapExchange(tx, c, t, p); err != nil {
-			return err
-		}
-		if err := s.tapRecord(tx, c, t, p); err != nil {
+		if err := fn(p); err != nil {
 			return err
 		}
 	}
