@@ -27,6 +27,12 @@ type realNode struct {
 // openReal makes a checkpoint every so many bytes of log; 0: as a broker does.
 func openReal(t testing.TB, fs vfs.FS, dir string, checkpoints int64) *realNode {
 	t.Helper()
+	return openRealAt(t, fs, dir, checkpoints, time.Now)
+}
+
+// openRealAt is openReal of a node with a clock of its own.
+func openRealAt(t testing.TB, fs vfs.FS, dir string, checkpoints int64, clock func() time.Time) *realNode {
+	t.Helper()
 	n := new(realNode)
 	var err error
 	if n.home, err = cluster.OpenHomeIn(fs, dir, "", ""); err != nil {
@@ -39,14 +45,14 @@ func openReal(t testing.TB, fs vfs.FS, dir string, checkpoints int64) *realNode 
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.node, err = cluster.Open(timeout(t), cluster.Options{FS: fs, Home: n.home, Machine: st, CheckpointLogBytes: checkpoints})
+	n.node, err = cluster.Open(timeout(t), cluster.Options{FS: fs, Home: n.home, Machine: st, CheckpointLogBytes: checkpoints, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := n.node.Ready(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	if n.Router, err = router.New(router.Options{Log: n.node, State: st, RetentionInterval: -1}); err != nil {
+	if n.Router, err = router.New(router.Options{Log: n.node, State: st, RetentionInterval: -1, Clock: clock}); err != nil {
 		t.Fatal(err)
 	}
 	return n

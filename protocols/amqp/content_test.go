@@ -253,6 +253,10 @@ func TestDelayedMessage(t *testing.T) {
 	if at := message.DeliverAt(&r); at != 0 {
 		t.Errorf("another exchange delays until %d", at)
 	}
+	p.Present, p.Expiration = p.Present|spec.HasExpiration, "70"
+	if r = stored(t, &spec.BasicPublish{}, &p, nil, true); message.ExpiresAt(&r) != testTime+5070 {
+		t.Errorf("expires at %d", message.ExpiresAt(&r))
+	}
 }
 
 func TestRoutingKeys(t *testing.T) {

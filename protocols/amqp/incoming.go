@@ -71,6 +71,9 @@ func (in *incoming) read(m *spec.BasicPublish, p *spec.Properties, body []byte, 
 		in.stamp(p.Timestamp)
 	}
 	in.take(p.Headers, delays)
+	if in.DeliverAt != 0 && in.ExpiresAt != 0 {
+		in.ExpiresAt += in.DeliverAt - now // its time to live begins when it comes into a queue
+	}
 	return nil
 }
 

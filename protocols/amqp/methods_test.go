@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"polylog/core"
 	"polylog/core/message"
@@ -116,6 +117,8 @@ func TestRefusals(t *testing.T) {
 	c.declare(1, &spec.QueueDeclare{Queue: "excl", Exclusive: true})
 	c.send(1, &spec.ExchangeDeclare{Exchange: "x", Type: "direct"})
 	recv[*spec.ExchangeDeclareOk](c, 1)
+	c.send(1, &spec.ExchangeDeclare{Exchange: "hash", Type: "x-consistent-hash"})
+	recv[*spec.ExchangeDeclareOk](c, 1)
 	ttl := func(v message.Value) message.Table { return message.Table{header("x-message-ttl", v)} }
 	quorum := func(more ...message.Header) message.Table {
 		return append(message.Table{header("x-queue-type", message.String("quorum"))}, more...)
@@ -164,6 +167,9 @@ func TestRefusals(t *testing.T) {
 		{&spec.ExchangeDeclare{Exchange: "x", Type: "direct", Internal: true}, 406, "PRECONDITION_FAILED - inequivalent arg 'internal' for exchange 'x' in vhost '/': received 'true' but current is 'false'"},
 		{&spec.ExchangeDeclare{Exchange: "y", Type: "direct", Arguments: message.Table{header("alternate-exchange", number32(1))}}, 406, "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'y' in vhost '/'"},
 		{&spec.ExchangeDeclare{Exchange: "y", Type: "x-delayed-message"}, 406, "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing exchange type"},
+		{&spec.ExchangeDeclare{Exchange: "y", Type: "x-delayed-message", Arguments: message.Table{header("x-delayed-type", message.String("x-delayed-message"))}}, 406, "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing exchange type"},
+		{&spec.QueueBind{Queue: "q", Exchange: "hash", RoutingKey: "0"}, 406, "PRECONDITION_FAILED - The binding key must be greater than 0"},
+		{&spec.QueueBind{Queue: "q", Exchange: "hash", RoutingKey: "many"}, 406, `PRECONDITION_FAILED - The binding key must be an integer: <<"many">>`},
 		{&spec.ExchangeDelete{Exchange: "amq.direct"}, 403, "ACCESS_REFUSED - deletion of system exchange 'amq.direct' in vhost '/' not allowed"},
 		{&spec.ExchangeDelete{}, 403, "ACCESS_REFUSED - operation not permitted on the default exchange"},
 		{&spec.QueueBind{Queue: "q", Exchange: ""}, 403, "ACCESS_REFUSED - operation not permitted on the default exchange"},
@@ -610,4 +616,51 @@ func (c *client) bind(ch uint16, queue, exchange, key string, args ...message.He
 	c.t.Helper()
 	c.send(ch, &spec.QueueBind{Queue: queue, Exchange: exchange, RoutingKey: key, Arguments: args})
 	recv[*spec.QueueBindOk](c, ch)
+}
+
+// A message with an x-delay comes after one that was published later without, and says how long
+// it was held back.
+func TestDelayedExchange(t *testing.T) {
+	clock := routertest.NewClock(time.UnixMilli(1_700_000_000_000))
+	r, log := routertest.Start(t, func(o *router.Options) { o.Clock = clock.Now })
+	f := serveRouter(t, r, log, func(o *Options) { o.Clock = clock.Now })
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	as := message.Table{header("x-delayed-type", message.String("topic"))}
+	for range 2 { // again: the same one
+		c.send(1, &spec.ExchangeDeclare{Exchange: "later", Type: "x-delayed-message", Arguments: as})
+		recv[*spec.ExchangeDeclareOk](c, 1)
+	}
+	c.send(1, &spec.QueueBind{Queue: "q", Exchange: "later", RoutingKey: "a.*"})
+	recv[*spec.QueueBindOk](c, 1)
+	c.consume(1, &spec.BasicConsume{Queue: "q", NoAck: true})
+	publish := func(body string, headers message.Table) {
+		c.publish(1, &spec.BasicPublish{Exchange: "later", RoutingKey: "a.b", Mandatory: true}, &spec.Properties{Present: spec.HasHeaders, Headers: headers}, []byte(body))
+		recv[*spec.BasicAck](c, 1)
+	}
+	publish("late", message.Table{header("x-delay", number32(60_000))})
+	c.publish(1, &spec.BasicPublish{Exchange: "later", RoutingKey: "a.b"}, &spec.Properties{}, []byte("soon"))
+	for range 2 { // its confirm and its delivery, in any order
+		switch m := c.method(1).(type) {
+		case *spec.BasicAck:
+		case *spec.BasicDeliver:
+			if _, body := c.content(1); string(body) != "soon" {
+				t.Fatalf("%q", body)
+			}
+		default:
+			t.Fatalf("%T", m)
+		}
+	}
+	clock.Advance(time.Minute)
+	if err := r.CheckTimers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := recv[*spec.BasicDeliver](c, 1); m.Exchange != "later" || m.RoutingKey != "a.b" {
+		t.Errorf("%+v", m)
+	}
+	p, body := c.content(1)
+	if v := argument(p.Headers, "x-delay"); string(body) != "late" || v == nil || !v.Equal(number32(-60_000)) {
+		t.Errorf("%q, x-delay %v", body, v)
+	}
 }

@@ -48,7 +48,11 @@ func (s *State) attributesOf(a *ackQueue, p *passage) Attributes {
 		return a.kept(p.dead.Attributes)
 	}
 	if r := p.record(); r != nil {
-		return a.kept(recordAttributes(r))
+		at := recordAttributes(r)
+		if p.ripe {
+			at.Size = p.size
+		}
+		return a.kept(at)
 	}
 	return Attributes{}
 }
@@ -167,6 +171,9 @@ func (s *State) postRefused(tx txn, c *cursor, a *ackQueue, p *passage) error {
 		return err
 	}
 	letter, h := LetterOf(head.End, r), History{}
+	if p.ripe {
+		letter.Size = p.size
+	}
 	if p.dead != nil {
 		if h = p.dead.history; len(h.Deaths) >= maxDeaths {
 			return nil // from one full queue to the next: enough

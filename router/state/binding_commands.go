@@ -65,10 +65,13 @@ func (s *State) bind(tx txn, body []byte) core.Result {
 	case to.kind == 0:
 		return core.Result{Err: noDestination(b.Destination, b.ToExchange)}
 	}
-	if check := exchangeTypes[source.Type].check; check != nil {
-		if err := check(b); err != nil {
+	if t, _ := source.routesAs(); t.check != nil {
+		if err := t.check(b); err != nil {
 			return core.Result{Err: err}
 		}
+	}
+	if source.Type == TypeDelayed && to.kind == toTopic {
+		return refused(core.Invalid, "exchange %s holds messages back, and a topic takes none that is older than its last one", b.Source)
 	}
 	if source.ID != 0 && (destination == nil || destination.ID != 0) {
 		id := newBindingID(source.ID, to, b)

@@ -42,11 +42,13 @@ const (
 	TypeConsistentHash = "x-consistent-hash"
 	TypeModulusHash    = "x-modulus-hash"
 	TypeRandom         = "x-random"
+	TypeDelayed        = "x-delayed-message"
 )
 
 // Arguments of exchanges.
 const (
 	ArgAlternate    = "alternate-exchange"
+	argDelayedType  = "x-delayed-type"
 	argHashHeader   = "hash-header"
 	argHashProperty = "hash-property"
 )

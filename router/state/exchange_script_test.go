@@ -16,7 +16,8 @@ import (
 //	delete-exchange NAME [if-unused]
 //	bind SOURCE DESTINATION [key=KEY] [exchange]          lines: arguments
 //	unbind SOURCE DESTINATION [key=KEY] [exchange]        lines: arguments
-//	publish EXCHANGE [key=KEY,…] [record-key=KEY]         lines: headers; the default one is "-"
+//	publish EXCHANGE [key=KEY,…] [record-key=KEY] [deliver-at=MS] [expires-at=MS]
+//	    lines: headers; the default one is "-"
 //	namespace NAME                                        lines: attributes
 //	delete-namespace NAME
 func (s *script) exchangeCommand() (core.Command, func(core.Result) string) {
@@ -100,6 +101,12 @@ func (s *script) message() []byte {
 	if k, ok := s.option("record-key"); ok {
 		m.Key = []byte(k)
 	}
+	if v, ok := s.option("deliver-at"); ok {
+		m.DeliverAt = s.number(v)
+	}
+	if v, ok := s.option("expires-at"); ok {
+		m.ExpiresAt = s.number(v)
+	}
 	b, err := m.Batch(nil)
 	s.must(err)
 	return b
@@ -116,6 +123,11 @@ func (m *machine) dumpRouting(b *strings.Builder) {
 				fmt.Fprintf(b, " %s", a)
 			}
 			b.WriteByte('\n')
+			for _, operator := range [...]bool{false, true} {
+				for _, p := range m.state.Policies(n.Name, operator) {
+					fmt.Fprintf(b, "policy %s of %s operator=%v\n", p.Name, p.Namespace, operator)
+				}
+			}
 		}
 		xs, err := readExchanges(m.store, n.Name, "", 1000)
 		m.must(err)
@@ -142,6 +154,13 @@ func (m *machine) dumpRouting(b *strings.Builder) {
 		b.WriteByte('\n')
 		return true
 	}))
+	timers, err := m.state.Timers().Scan(m.store, 0, nil, Never, 1000, nil)
+	m.must(err)
+	for _, t := range timers {
+		exchange, d, err := decodeDelayed(t.ID[1:], t.Value)
+		m.must(err)
+		fmt.Fprintf(b, "exchange %d holds back keys=%q of entry %d until %d\n", exchange, d.keys, d.ref.Index, t.Due)
+	}
 	start = []byte{prefixBinding, 0}
 	m.must(m.store.Scan(start, after(start), func(k, v []byte) bool {
 		fmt.Fprintf(b, "doomed bindings %x from %x\n", k[2:], v[1:])

@@ -7,14 +7,17 @@ import (
 	"polylog/core/message"
 )
 
-// exchangeTypes are what an exchange can be, by the name of its type.
-var exchangeTypes = map[string]struct {
+// exchangeType is what an exchange can be.
+type exchangeType struct {
 	table func(*Exchange) routingTable
 	// check is nil for a binding that the type can have.
 	check func(*Binding) *core.Error
 	// checkExchange, where there is one, is nil for arguments that the exchange can have.
 	checkExchange func(*ExchangeConfig) *core.Error
-}{
+}
+
+// exchangeTypes are by name; TypeDelayed, which routes as another type does, is none of them.
+var exchangeTypes = map[string]exchangeType{
 	TypeDirect:         {table: func(*Exchange) routingTable { return &directTable{} }},
 	TypeFanout:         {table: func(*Exchange) routingTable { return &fanoutTable{} }},
 	TypeTopic:          {table: func(*Exchange) routingTable { return &topicTable{} }},
@@ -33,9 +36,23 @@ func CheckExchange(c *ExchangeConfig) error {
 	return nil
 }
 
+// routesAs is how an exchange routes, when it does.
+func (c *ExchangeConfig) routesAs() (exchangeType, bool) {
+	name := c.Type
+	if name == TypeDelayed {
+		v, _ := c.Arguments.Get(argDelayedType)
+		name = v.Str()
+	}
+	t, ok := exchangeTypes[name]
+	return t, ok
+}
+
 func (c *ExchangeConfig) check() *core.Error {
-	t, ok := exchangeTypes[c.Type]
-	if !ok {
+	t, ok := c.routesAs()
+	switch {
+	case !ok && c.Type == TypeDelayed:
+		return core.E(core.Invalid, "Invalid argument, '%s' must be an existing exchange type", argDelayedType)
+	case !ok:
 		return core.E(core.Invalid, "unknown exchange type '%.80s'", c.Type)
 	}
 	if v, ok := c.Arguments.Get(ArgAlternate); ok && v.Kind() != message.KindString {
@@ -48,7 +65,7 @@ func (c *ExchangeConfig) check() *core.Error {
 }
 
 func newRoutingTable(x *Exchange) routingTable {
-	if t, ok := exchangeTypes[x.Type]; ok {
+	if t, ok := x.routesAs(); ok {
 		return t.table(x)
 	}
 	return &fanoutTable{} // of a newer program's type; levels keep that from happening

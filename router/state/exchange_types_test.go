@@ -200,7 +200,6 @@ func TestHeadersExchange(t *testing.T) {
 func TestConsistentHash(t *testing.T) {
 	b := newSwitchboard(t, ExchangeConfig{Type: TypeConsistentHash})
 	light, heavy := b.bind("10"), b.bind("30")
-	b.bind("0")
 	const n = 8000
 	where := func() map[int]core.QueueID {
 		m := map[int]core.QueueID{}
@@ -253,7 +252,7 @@ func TestConsistentHash(t *testing.T) {
 	if err := b.x.table.(*hashTable).room(&huge); core.KindOf(err) != core.Limit {
 		t.Fatalf("%d points: %v", len(b.x.table.(*hashTable).ring), err)
 	}
-	for _, key := range []string{"", "x", "-1", "10001"} {
+	for _, key := range []string{"", "x", "-1", "0", "10001", "99999999999999999999"} {
 		if err := checkWeight(&Binding{Key: key}); core.KindOf(err) != core.Invalid {
 			t.Errorf("weight %q: %v", key, err)
 		}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -64,21 +65,33 @@ func checkHashed(c *ExchangeConfig) *core.Error {
 	return core.E(core.Invalid, "unsupported property: %s", property)
 }
 
-func weightOf(key string) (int, bool) {
+// weightOf is the weight that a binding's key says; 0 where it says none.
+func weightOf(key string) int {
 	n, err := strconv.Atoi(key)
-	return n, err == nil && n >= 0 && n <= maxWeight
+	if err != nil {
+		return 0
+	}
+	return min(max(n, 0), maxWeight)
 }
 
+// checkWeight is nil for a binding whose key is a weight. The texts are RabbitMQ's, which knows
+// no largest one.
 func checkWeight(b *Binding) *core.Error {
-	if _, ok := weightOf(b.Key); !ok {
-		return core.E(core.Invalid, "the binding key %.80q is to be a weight from 0 to %d", b.Key, maxWeight)
+	n, err := strconv.Atoi(b.Key)
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		return core.E(core.Invalid, "The binding key must be an integer: <<\"%.80s\">>", b.Key)
+	case n < 1:
+		return core.E(core.Invalid, "The binding key must be greater than 0")
+	case n > maxWeight:
+		return core.E(core.Invalid, "The binding key must be at most %d", maxWeight)
 	}
 	return nil
 }
 
 // room is nil when there is room for a binding of this weight.
 func (t *hashTable) room(b *Binding) *core.Error {
-	if w, _ := weightOf(b.Key); len(t.ring)+w*pointsPerWeight > maxPoints {
+	if w := weightOf(b.Key); len(t.ring)+w*pointsPerWeight > maxPoints {
 		return core.E(core.Limit, "the weights of exchange %s are more than %d in all", b.Source, maxPoints/pointsPerWeight)
 	}
 	return nil
@@ -86,7 +99,7 @@ func (t *hashTable) room(b *Binding) *core.Error {
 
 // points are those of a binding, in order.
 func points(l *link) []hashPoint {
-	w, _ := weightOf(l.key)
+	w := weightOf(l.key)
 	ps := make([]hashPoint, w*pointsPerWeight)
 	seed := mix(uint64(l.to.kind)<<56^l.to.id) ^ uint64(w)
 	for i := range ps {

@@ -42,7 +42,7 @@ import (
 //	v <queue u64> <group>          what a group has settled of a queue
 //	w <queue u64> <offset u64>     the deaths of a message
 //	x <queue u64> <offset u64>     the attributes of a message
-//	y q …, y t …                   timers of queues, and others: index.Timers
+//	y q …, y t …                   timers of queues, and others, as delayed messages: index.Timers
 //	z <len, namespace> <operator byte> <name>  a policy
 //
 // Every value begins with a version byte, but counters and empty ones.

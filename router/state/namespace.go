@@ -203,6 +203,17 @@ func (s *State) sweepNamespace(tx txn, work int) (int, error) {
 		work -= len(t.Queues)
 		s.removeTopic(tx, t)
 	}
+	subscriptions, err := ReadSubscriptions(tx, name, "", max(work, 1))
+	if err != nil {
+		return 0, err
+	}
+	for _, sub := range subscriptions { // their groups go with what they were on
+		tx.Delete(subscriptionKey(sub.Name))
+	}
+	if work -= len(subscriptions); work <= 0 {
+		return 0, nil
+	}
+	s.removePoliciesOf(tx, name)
 	tx.Delete(namespaceKey(name))
 	delete(s.routing.deleting, name)
 	return work - 1, nil

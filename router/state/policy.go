@@ -72,7 +72,7 @@ func (p *Policy) prepare() error {
 	return nil
 }
 
-// policyKeys are the keys of definitions that say something to queues. A key that is not here
+// policyKeys are the keys of definitions that say something to queues or exchanges. A key that is not here
 // is somebody else's, or has no meaning in this broker.
 var policyKeys = map[string]func(*QueueLimits, message.Value) string{
 	"message-ttl":      setNumber(0, func(l *QueueLimits, n int64) { l.HasTTL, l.TTL = true, n }),
@@ -95,6 +95,7 @@ var policyKeys = map[string]func(*QueueLimits, message.Value) string{
 		l.HasDeadLetterKey, l.DeadLetterKey = true, v.Str()
 		return wantText(v)
 	},
+	ArgAlternate: func(_ *QueueLimits, v message.Value) string { return wantText(v) },
 }
 
 func setNumber(least int64, set func(*QueueLimits, int64)) func(*QueueLimits, message.Value) string {
@@ -272,6 +273,9 @@ func (s *State) setPolicy(tx txn, body []byte) core.Result {
 		return invalid("set policy", err)
 	}
 	p := &cmd.Policy
+	if s.routing.vhosts[p.Namespace] == nil {
+		return core.Result{Err: noNamespace(p.Namespace)}
+	}
 	if err := p.prepare(); err != nil {
 		return refused(core.KindOf(err), "%v", err)
 	}
@@ -311,6 +315,21 @@ func (s *State) deletePolicy(tx txn, body []byte) core.Result {
 	}
 	tx.Delete(policyKVKey(k))
 	return s.changePolicies(s.policies.without(k))
+}
+
+// removePoliciesOf removes the policies of a namespace that goes.
+func (s *State) removePoliciesOf(tx txn, namespace string) {
+	left := maps.Clone(s.policies.all)
+	maps.DeleteFunc(left, func(k policyKey, _ *Policy) bool {
+		if k.namespace != namespace {
+			return false
+		}
+		tx.Delete(policyKVKey(k))
+		return true
+	})
+	if len(left) < len(s.policies.all) {
+		s.changePolicies(newPolicySet(left))
+	}
 }
 
 // changePolicies makes other policies those that hold.

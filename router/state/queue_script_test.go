@@ -100,13 +100,14 @@ func (s *script) count(r core.Result) string {
 //
 //	set-policy NAME [pattern=P] [priority=N] [apply-to=N] [operator] [message-ttl=MS] [expires=MS]
 //	    [max-length=N] [max-length-bytes=N] [overflow=WORD] [delivery-limit=N]
-//	    [dead-letter-exchange=X] [dead-letter-routing-key=K]
+//	    [dead-letter-exchange=X] [dead-letter-routing-key=K] [alternate-exchange=X]
 //	delete-policy NAME [operator]
 func (s *script) policyCommand() (core.Command, func(core.Result) string) {
 	_, operator := s.option("operator")
 	switch s.d.Cmd {
 	case "set-policy":
-		c := SetPolicy{Policy{Namespace: core.DefaultNamespace, Name: s.first(), Operator: operator, Definition: s.definition()}}
+		n := scriptName(s.first())
+		c := SetPolicy{Policy{Namespace: n.Namespace, Name: n.Name, Operator: operator, Definition: s.definition()}}
 		c.Policy.Pattern, _ = s.option("pattern")
 		if v, ok := s.option("priority"); ok {
 			c.Policy.Priority = int(s.number(v))

@@ -19,6 +19,10 @@ type passage struct {
 	// refusals are those of the published message and of all letters that they led to; nil
 	// before the first one.
 	refusals *refusals
+	// ripe says that it was held back already, so that no exchange does so again, and that of
+	// its body the size only is known.
+	ripe bool
+	size int64
 
 	read   bool
 	broken bool // first cannot be read
@@ -30,7 +34,7 @@ type passage struct {
 
 // begin makes p another message, keeping its memory.
 func (p *passage) begin(run core.Run, batch []byte) {
-	p.run, p.batch, p.dead, p.refusals, p.read, p.typed = run, batch, nil, nil, false, false
+	p.run, p.batch, p.dead, p.refusals, p.ripe, p.read, p.typed = run, batch, nil, nil, false, false, false
 }
 
 // record is the message itself, valid as long as the entry; nil when it is not at hand.
@@ -47,7 +51,7 @@ func (p *passage) record() *core.Record {
 
 // setRecord is begin for a record that was read already.
 func (p *passage) setRecord(run core.Run, r *core.Record) {
-	p.run, p.batch, p.dead, p.refusals, p.read, p.typed = run, nil, nil, nil, true, false
+	p.run, p.batch, p.dead, p.refusals, p.ripe, p.read, p.typed = run, nil, nil, nil, false, true, false
 	p.broken, p.first = false, *r
 }
 
@@ -66,32 +70,41 @@ func (p *passage) table() message.Table {
 // ways leads there. What is found is a stack, since putting one message where it belongs may
 // have others routed.
 type matching struct {
-	s      *State
-	at     *cursor
-	serial uint64
-	found  int // destinations that the exchange at hand had, those found before included
-	work   []*exchange
-	queues []core.QueueID
-	topics []*Topic
-	begun  destinations // of the message at hand
+	s       *State
+	at      *cursor
+	serial  uint64
+	found   int // destinations that the exchange at hand had, those found before included
+	work    []*exchange
+	queues  []core.QueueID
+	topics  []*Topic
+	holders []*exchange  // exchanges that hold the message back
+	begun   destinations // of the message at hand
 }
 
 // destinations are a stretch of matching's stacks: where a message is to go.
-type destinations struct{ queues, queuesEnd, topics, topicsEnd int }
+type destinations struct{ queues, queuesEnd, topics, topicsEnd, holders, holdersEnd int }
 
-func (d destinations) len() int { return d.queuesEnd - d.queues + d.topicsEnd - d.topics }
+func (d destinations) len() int {
+	return d.queuesEnd - d.queues + d.topicsEnd - d.topics + d.holdersEnd - d.holders
+}
+
+// top is a stretch of nothing at the end of what was found so far.
+func (m *matching) top() destinations {
+	q, t, h := len(m.queues), len(m.topics), len(m.holders)
+	return destinations{q, q, t, t, h, h}
+}
 
 // begin turns to another message.
 func (m *matching) begin(c *cursor) {
 	m.at = c
 	m.serial++
-	m.begun = destinations{queues: len(m.queues), topics: len(m.topics)}
+	m.begun = m.top()
 }
 
 // ended is what was found since begin.
 func (m *matching) ended() destinations {
 	d := m.begun
-	d.queuesEnd, d.topicsEnd = len(m.queues), len(m.topics)
+	d.queuesEnd, d.topicsEnd, d.holdersEnd = len(m.queues), len(m.topics), len(m.holders)
 	return d
 }
 
@@ -137,6 +150,10 @@ func (m *matching) exchanges(v *vhost, p *passage) {
 			continue
 		}
 		x.seen = m.serial
+		if x.Type == TypeDelayed && dueOf(m.at, p) > m.at.time {
+			m.holders = append(m.holders, x)
+			continue
+		}
 		m.found = 0
 		if x.Topic != 0 {
 			m.found++
@@ -163,13 +180,20 @@ func (m *matching) alternate(v *vhost, name string) {
 	}
 }
 
-// alternateOf is the exchange that gets what x knows no destination for.
+// alternateOf is the exchange that gets what x knows no destination for: its own argument
+// says so, or else the policy that applies to it.
 func (s *State) alternateOf(x *exchange) (name string, ok bool) {
-	v, ok := x.Arguments.Get(ArgAlternate)
-	if !ok {
+	if v, ok := x.Arguments.Get(ArgAlternate); ok {
+		return v.Str(), true
+	}
+	if x.policies != s.policies { // patterns are slow: once for each change of policies
+		x.policies, x.policy = s.policies, s.policies.ofExchange(x.Name)
+	}
+	if x.policy == nil {
 		return "", false
 	}
-	return v.Str(), true
+	v, ok := x.policy.Definition.Get(ArgAlternate)
+	return v.Str(), ok
 }
 
 // named finds the queue or topic that each key is the name of: the default exchange.
@@ -225,12 +249,12 @@ func (s *State) matchTap(c *cursor, t *Topic, x *exchange, p *passage) destinati
 
 // drop forgets destinations, and those that were found after them.
 func (m *matching) drop(d destinations) {
-	m.queues, m.topics = m.queues[:d.queues], m.topics[:d.topics]
+	m.queues, m.topics, m.holders = m.queues[:d.queues], m.topics[:d.topics], m.holders[:d.holders]
 }
 
 // routed is what became of a message.
 type routed struct {
-	queues   int  // queues and topics that it was for
+	queues   int  // queues and topics that it was for, and exchanges that hold it back
 	rejected bool // by at least one of them
 }
 
@@ -262,6 +286,11 @@ func (s *State) deliver(tx txn, c *cursor, p *passage, d destinations) (r routed
 	}
 	for i := d.topics; i < d.topicsEnd; i++ {
 		if err := s.appendToTopic(tx, c, m.topics[i], p); err != nil {
+			return r, err
+		}
+	}
+	for i := d.holders; i < d.holdersEnd; i++ {
+		if err := s.holdBack(tx, c, m.holders[i], p); err != nil {
 			return r, err
 		}
 	}

@@ -37,6 +37,9 @@ type exchange struct {
 	as       *destination // nil when no binding leads to it
 	gone     bool
 	seen     uint64 // the last match that came by
+	// policy is the one of policies that applies to it; nil: none.
+	policy   *Policy
+	policies *policySet // nil: it was not looked for yet
 }
 
 // destination is what bindings lead to.

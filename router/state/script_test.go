@@ -326,7 +326,7 @@ func (s *script) number(v string) int64 {
 // number alone the queue itself.
 func (s *script) queue(partition string) core.QueueID {
 	if name, ok := strings.CutPrefix(partition, "@"); ok {
-		if q, err := ReadQueue(s.store, core.TopicName(name)); err == nil && q != nil {
+		if q, err := ReadQueue(s.store, scriptName(name)); err == nil && q != nil {
 			return q.ID
 		}
 		return 999

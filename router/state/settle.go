@@ -119,15 +119,37 @@ func (g *GroupSettle) appendRest(b []byte) []byte {
 	for i := range g.Letters {
 		l := &g.Letters[i]
 		b = appendWay(wire.AppendUvarint(b, uint64(l.Offset)), l.Exchange, l.Keys)
-		b = wire.AppendUvarint(b, uint64(len(l.Headers)))
-		for _, h := range l.Headers {
-			b = wire.AppendBool(wire.AppendString(b, h.Key), h.Value == nil)
-			b = wire.AppendBytes(b, h.Value)
-		}
+		b = appendRecordHeaders(b, l.Headers)
 		b = wire.AppendUvarint(append(b, byte(l.Priority)), uint64(l.Size))
 	}
 	b = wire.AppendBool(append(b, byte(g.Use)), g.SetAloft)
 	return wire.AppendUvarint(wire.AppendUvarint(b, uint64(g.Aloft)), uint64(g.AloftBytes))
+}
+
+// appendRecordHeaders encodes: count uvarint; of each header key, null byte, value.
+func appendRecordHeaders(b []byte, hs []core.RecordHeader) []byte {
+	b = wire.AppendUvarint(b, uint64(len(hs)))
+	for _, h := range hs {
+		b = wire.AppendBool(wire.AppendString(b, h.Key), h.Value == nil)
+		b = wire.AppendBytes(b, h.Value)
+	}
+	return b
+}
+
+func readRecordHeaders(r *wire.Reader) []core.RecordHeader {
+	n := r.Count(3)
+	if n == 0 {
+		return nil
+	}
+	hs := make([]core.RecordHeader, n)
+	for i := range hs {
+		h := &hs[i]
+		h.Key = r.String()
+		if null, v := r.Bool(), r.Bytes(); !null {
+			h.Value = append([]byte{}, v...)
+		}
+	}
+	return hs
 }
 
 func appendOffsets(b []byte, os []core.Offset) []byte {
@@ -225,17 +247,7 @@ func (g *GroupSettle) readRest(r *wire.Reader) {
 func readLetter(r *wire.Reader) (l Letter) {
 	l.Offset = readOffset(r)
 	l.Exchange, l.Keys = readWay(r)
-	if n := r.Count(3); n > 0 {
-		l.Headers = make([]core.RecordHeader, n)
-		for i := range l.Headers {
-			h := &l.Headers[i]
-			h.Key = r.String()
-			null, v := r.Bool(), r.Bytes()
-			if !null {
-				h.Value = append([]byte{}, v...)
-			}
-		}
-	}
+	l.Headers = readRecordHeaders(r)
 	l.Priority, l.Size = int(r.Byte()), int64(readOffset(r))
 	return l
 }

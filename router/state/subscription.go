@@ -123,6 +123,8 @@ func (s *State) setSubscription(tx txn, c *cursor, body []byte) core.Result {
 		return refused(core.Invalid, "set subscription: the name is empty")
 	case cmd.From != FromStart && cmd.From != FromEnd:
 		return refused(core.Invalid, "set subscription: from %d", cmd.From)
+	case s.routing.vhosts[cmd.Name.Namespace] == nil:
+		return core.Result{Err: noNamespace(cmd.Name.Namespace)}
 	}
 	sub, err := ReadSubscription(tx, cmd.Name)
 	if err != nil {

@@ -19,7 +19,7 @@ func (s *script) subscriptionCommand() (core.Command, func(core.Result) string) 
 	if v, _ := s.option("from"); v == "end" {
 		from = FromEnd
 	}
-	name := core.TopicName(s.first())
+	name := scriptName(s.first())
 	switch s.d.Cmd {
 	case "subscribe":
 		c := SetSubscription{Name: name, From: from, Config: s.ackConfig()}

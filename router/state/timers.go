@@ -17,9 +17,14 @@ import (
 // timerKind is the first byte of a timer's id, and says what it does. The numbers are on disk.
 type timerKind byte
 
+// timerDelayed is for a message that an exchange holds back (delayed.go).
+const timerDelayed timerKind = 'd'
+
 // fire does what a timer is for. It has a bounded amount of work.
 func (s *State) fire(tx txn, c *cursor, kind timerKind, id, value []byte) error {
 	switch kind {
+	case timerDelayed:
+		return s.letGo(tx, c, id, value)
 	default:
 		return core.E(core.Corrupt, "timer %x is of kind %d, which this program does not know", id, kind)
 	}
@@ -31,15 +36,13 @@ func newTimers() (timers, queueTimers *index.Timers) {
 }
 
 // setTimer sets the timer of a kind and id, or moves it. value is what fire gets.
-//
-//nolint:unused // delayed messages, wills and retries begin here
 func (s *State) setTimer(tx txn, kind timerKind, id []byte, due int64, value []byte) error {
 	return s.timers.Set(tx, append([]byte{byte(kind)}, id...), due, value)
 }
 
 // cancelTimer removes a timer; false where there is none.
 //
-//nolint:unused // as setTimer
+//nolint:unused // wills and retries begin here
 func (s *State) cancelTimer(tx txn, kind timerKind, id []byte) (bool, error) {
 	return s.timers.Cancel(tx, append([]byte{byte(kind)}, id...))
 }

@@ -93,7 +93,7 @@ func (s *State) transact(tx txn, c *cursor, body []byte, pos uint32) core.Result
 		return refuse(failed, err)
 	}
 	m := &s.routing.match
-	defer m.drop(destinations{queues: len(m.queues), topics: len(m.topics)})
+	defer m.drop(m.top())
 	for i := range t.publishes {
 		d, refusal, err := t.publishes[i].find(s, tx, c)
 		switch {
