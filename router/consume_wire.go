@@ -20,13 +20,13 @@ const maxFrame = 64 << 10
 type toHub struct {
 	kind     toHubKind
 	consumer uint64 // of the sending node: attach, grant, cancel, detach, get
-	request  uint64 // to be answered: settle, extend, purge, count, get
+	request  uint64 // to be answered: settle, extend, hold, purge, count, get
 	queue    core.QueueID
 	group    string
 	attach   attachSpec
 	n        int64 // grant: deliveries; settle: delay, ms; extend: ms from now
 	outcome  dispatch.Outcome
-	receipts []Receipt // settle, extend
+	receipts []Receipt // settle, extend, hold
 }
 
 type toHubKind uint8
@@ -41,6 +41,7 @@ const (
 	hubPurge
 	hubCount
 	hubGet
+	hubHold
 )
 
 // attachSpec is a consumer as the dispatcher wants to know it.
@@ -118,7 +119,7 @@ func (m *toHub) append(b []byte) []byte {
 		b = wire.AppendUvarint(wire.AppendUvarint(b, m.consumer), uint64(m.n))
 	case hubCancel, hubDetach:
 		b = wire.AppendUvarint(b, m.consumer)
-	case hubSettle, hubExtend:
+	case hubSettle, hubExtend, hubHold:
 		b = appendGroup(wire.AppendUvarint(b, m.request), m.queue, m.group)
 		b = wire.AppendVarint(append(b, byte(m.outcome)), m.n)
 		b = wire.AppendUvarint(b, uint64(len(m.receipts)))
@@ -157,7 +158,7 @@ func readToHub(r *wire.Reader) (m toHub, err error) {
 		m.consumer, m.n = r.Uvarint(), int64(min(r.Uvarint(), 1<<40))
 	case hubCancel, hubDetach:
 		m.consumer = r.Uvarint()
-	case hubSettle, hubExtend:
+	case hubSettle, hubExtend, hubHold:
 		m.request, m.queue, m.group = r.Uvarint(), core.QueueID(r.Uvarint()), r.String()
 		m.outcome, m.n = dispatch.Outcome(r.Byte()), r.Varint()
 		m.receipts = make([]Receipt, r.Count(2))

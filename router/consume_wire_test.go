@@ -21,6 +21,7 @@ func FuzzConsumeMessages(f *testing.F) {
 		{kind: hubDetach, consumer: 3},
 		{kind: hubSettle, request: 1, queue: 9, outcome: Fail, n: 100, receipts: receipts},
 		{kind: hubExtend, request: 1, queue: 9, n: 100, receipts: receipts},
+		{kind: hubHold, request: 1, queue: 9, receipts: receipts},
 		{kind: hubPurge, request: 1, queue: 9},
 		{kind: hubCount, request: 1, queue: 9},
 	} {

@@ -12,6 +12,12 @@ import (
 	"polylog/router/dispatch"
 )
 
+// serialBits is how many low bits of a delivery's serial count, under its term.
+const serialBits = 40
+
+// term is that of the leader who made the delivery.
+func (r Receipt) term() core.Term { return core.Term(r.Serial >> serialBits) }
+
 // hub is the leader's side of queues with acknowledgements: it has a dispatch.Group for
 // each group that is in use, whatever node its consumers are at. It lives as long as one
 // term of leadership: when that ends, or a proposal fails, everything here is dropped, the
@@ -94,7 +100,7 @@ func (h *hub) lead(ctx context.Context) (core.Term, error) {
 	was := h.term
 	if was == 0 {
 		h.term = term
-		h.serial.Store(uint64(term) << 40)
+		h.serial.Store(max(h.serial.Load(), uint64(term)<<serialBits)) // where it was this term's before, it goes on
 		h.settler.begin(term)
 	}
 	h.mu.Unlock()
@@ -215,6 +221,8 @@ func (h *hub) handle(s *hubSession, m *toHub) {
 				return g.settle(m, answer)
 			case hubExtend:
 				return g.extend(m, answer)
+			case hubHold:
+				return g.hold(m, answer)
 			case hubPurge:
 				return g.purge(answer)
 			case hubGet:

@@ -191,6 +191,22 @@ func (g *hubGroup) extend(m *toHub, answer func(fromHub)) bool {
 	return alive
 }
 
+// hold answers which deliveries are still the consumers' who have the receipts.
+func (g *hubGroup) hold(m *toHub, answer func(fromHub)) bool {
+	kinds := make([]core.Kind, len(m.receipts))
+	alive := g.do(func(d *dispatch.Group) {
+		for i, r := range m.receipts {
+			if !d.Holds(r.Offset, r.Serial) {
+				kinds[i] = core.Conflict
+			}
+		}
+	})
+	if alive {
+		answer(fromHub{kinds: kinds})
+	}
+	return alive
+}
+
 // purge settles what is with nobody; the answer's count of ready messages is what it was.
 func (g *hubGroup) purge(answer func(fromHub)) bool {
 	var counts QueueCounts

@@ -196,7 +196,7 @@ func (s *settler) propose(b *settleBatch) {
 	cmd := state.Settle{Term: b.term, Groups: make([]state.GroupSettle, len(b.order))}
 	for i, p := range b.order {
 		if p.letters && p.slow() > 0 {
-			p.Letters = s.h.r.lettersOf(p)
+			p.Letters = s.h.r.lettersOf(&p.GroupSettle)
 		}
 		cmd.Groups[i] = p.GroupSettle
 	}
@@ -225,7 +225,7 @@ func (s *settler) propose(b *settleBatch) {
 }
 
 // lettersOf reads what is to be known of messages that may be dead to route them.
-func (r *Router) lettersOf(p *pendingSettle) []state.Letter {
+func (r *Router) lettersOf(p *state.GroupSettle) []state.Letter {
 	dead := slices.Concat(p.Rejected, p.Expired, p.Overflowed)
 	for _, f := range p.Failed {
 		if f.Counted {

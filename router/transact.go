@@ -1,6 +1,10 @@
 package router
 
 import (
+	"context"
+	"slices"
+	"time"
+
 	"polylog/core"
 	"polylog/core/ackset"
 	"polylog/router/state"
@@ -20,25 +24,188 @@ type TxOp struct {
 // Transact publishes messages and settles deliveries in one entry of the log: all of it is
 // done, or nothing. done is called once, maybe before Transact returns, and must not block;
 // with one Routed for each message, in order. Deliveries are released after the rest is
-// committed: that is nothing for the log.
+// committed: that is nothing for the log. What is said of deliveries of a queue that is gone
+// is nothing either.
 //
 // With an error nothing was done, and the Routed of the message that it is about, where
 // there is one, has it. Error kinds: those of PublishTo and of Settle, and Limit: a queue is
-// full and refuses, or the transaction is too large.
+// full and refuses, or the transaction is too large; Conflict: a delivery is no longer who
+// has its receipt's, as after a change of the leader.
+//
+// A transaction without deliveries is proposed before Transact returns; others ask the
+// dispatcher first.
 func (r *Router) Transact(p Principal, ops []TxOp, done func([]Routed, error)) {
-	t := &transaction{r: r, done: done, groups: map[groupKey]*state.GroupSettle{}}
-	if err := t.gather(p, ops); err != nil {
-		t.refuse(len(t.cmd.Publishes), err)
-		return
+	t := &transaction{r: r, done: done, groups: map[groupKey]*txGroup{}}
+	failed, err := t.gather(p, ops)
+	switch {
+	case err != nil:
+		t.refuse(failed, err)
+	case len(t.order) > 0:
+		go t.claimAndPropose()
+	default:
+		t.propose()
 	}
-	if len(t.cmd.Publishes) == 0 && len(t.order) == 0 {
+}
+
+// transaction is a Transact under way.
+type transaction struct {
+	r      *Router
+	done   func([]Routed, error)
+	cmd    state.Transact
+	to     []*Address // of the messages
+	bytes  int        // of the messages
+	groups map[groupKey]*txGroup
+	order  []*txGroup
+}
+
+// txGroup is what a transaction says of the deliveries of one group.
+type txGroup struct {
+	state.GroupSettle
+	receipts []Receipt // all of them
+	released []Receipt
+	gone     bool // with its queue
+}
+
+// gather puts the command together, or refuses what can be refused before it is in the log;
+// failed is the message that the refusal is about, or -1.
+func (t *transaction) gather(p Principal, ops []TxOp) (failed int, err error) {
+	if err := t.r.state.Supports(state.CodeTransact); err != nil {
+		return -1, err
+	}
+	for i := range ops {
+		op := &ops[i]
+		if op.Batch == nil {
+			if err := t.settle(p, op); err != nil {
+				return -1, err
+			}
+			continue
+		}
+		if err := t.r.checkPublish(p, &op.To, op.Batch); err != nil {
+			return len(t.to), err
+		}
+		t.bytes += len(op.Batch)
+		if t.bytes > state.MaxTransactedBytes || len(t.to) == state.MaxTransacted {
+			return len(t.to), core.E(core.Limit, "a transaction of more than %d messages or %d bytes", state.MaxTransacted, state.MaxTransactedBytes)
+		}
+		t.to = append(t.to, &op.To)
+		t.cmd.Publishes = append(t.cmd.Publishes, state.PublishCommand(op.To.Exchange, op.To.Keys, op.Batch))
+	}
+	return -1, nil
+}
+
+func (t *transaction) settle(p Principal, op *TxOp) error {
+	if err := t.r.authorizeRead(p, op.Queue); err != nil {
+		return err
+	}
+	if len(op.Receipts) == 0 {
+		return nil
+	}
+	key := groupKey{op.Queue, op.Group}
+	g := t.groups[key]
+	if g == nil {
+		g = &txGroup{GroupSettle: state.GroupSettle{Queue: op.Queue, Group: op.Group}}
+		t.groups[key] = g
+		t.order = append(t.order, g)
+	}
+	g.receipts = append(g.receipts, op.Receipts...)
+	if op.Outcome == Release {
+		g.released = append(g.released, op.Receipts...)
+		return nil
+	}
+	for _, r := range op.Receipts {
+		switch o := r.Offset; op.Outcome {
+		case Reject:
+			g.Rejected = append(g.Rejected, o)
+		case Fail:
+			g.Failed = append(g.Failed, state.FailedDelivery{Offset: o, Counted: true})
+		default:
+			if n := len(g.Done); n > 0 && g.Done[n-1].End == o {
+				g.Done[n-1].End++
+			} else {
+				g.Done = append(g.Done, ackset.Span{First: o, End: o + 1})
+			}
+		}
+	}
+	return nil
+}
+
+// claimAndPropose proposes the transaction if the deliveries are who says so's.
+func (t *transaction) claimAndPropose() {
+	for _, g := range t.order {
+		if err := t.claim(g); err != nil {
+			t.refuse(-1, err)
+			return
+		}
+	}
+	t.propose()
+}
+
+// claimPatience is how long a transaction waits for the dispatcher to say whose its deliveries
+// are.
+const claimPatience = 10 * time.Second
+
+// claim finds out whether all deliveries of a group are still those of who has the receipts,
+// and all of one leader's: they stay so in its term, unless their consumer goes.
+func (t *transaction) claim(g *txGroup) error {
+	ctx, cancel := context.WithTimeout(context.Background(), claimPatience)
+	defer cancel()
+	for rs := range slices.Chunk(g.receipts, receiptsPerMessage) {
+		a, err := t.r.consumers.ask(ctx, toHub{kind: hubHold, queue: g.Queue, group: g.Group, receipts: rs})
+		switch {
+		case core.KindOf(err) == core.NotFound:
+			g.gone = true
+			return nil
+		case core.KindOf(err) == core.Uncertain:
+			return core.E(core.Unavailable, "transaction: %v", err) // it is not even proposed
+		case err != nil:
+			return err
+		case slices.Contains(a.kinds, core.Conflict):
+			return core.E(core.Conflict, "a delivery of queue %d is another consumer's by now, or will be", g.Queue)
+		}
+	}
+	term := g.receipts[0].term()
+	if was := t.cmd.Settle.Term; was != 0 && was != term {
+		return core.E(core.Conflict, "deliveries of terms %d and %d", was, term)
+	}
+	t.cmd.Settle.Term = term
+	return t.address(g)
+}
+
+// address adds what exchanges have to know of messages that may be dead.
+func (t *transaction) address(g *txGroup) error {
+	if g.Group != "" || len(g.Rejected)+len(g.Failed) == 0 {
+		return nil
+	}
+	def, err := t.r.queueDef(g.Queue)
+	if err != nil || def == nil || !def.Effective().HasDeadLetter {
+		return err
+	}
+	head, _, err := t.r.state.Store().Queue(g.Queue)
+	if err != nil {
+		return err
+	}
+	dead := slices.Clone(g.Rejected)
+	for _, f := range g.Failed {
+		dead = append(dead, f.Offset)
+	}
+	if slices.Max(dead) >= head.End {
+		return core.E(core.Unavailable, "transaction: a message of queue %d is not here yet", g.Queue)
+	}
+	g.Letters = t.r.lettersOf(&g.GroupSettle)
+	return nil
+}
+
+func (t *transaction) propose() {
+	for _, g := range t.order {
+		if !g.gone && len(g.receipts) > len(g.released) {
+			t.cmd.Settle.Groups = append(t.cmd.Settle.Groups, g.GroupSettle)
+		}
+	}
+	if len(t.cmd.Publishes) == 0 && len(t.cmd.Settle.Groups) == 0 {
 		t.committed(nil)
 		return
 	}
-	for _, g := range t.order {
-		t.cmd.Settle.Groups = append(t.cmd.Settle.Groups, *g)
-	}
-	r.log.ProposeAsync(t.cmd.Command(), func(res core.Result, err error) {
+	t.r.log.ProposeAsync(t.cmd.Command(), func(res core.Result, err error) {
 		failed := -1
 		if err == nil && res.Err != nil {
 			failed, err = int(res.Offset), res.Err
@@ -58,77 +225,7 @@ func (r *Router) Transact(p Principal, ops []TxOp, done func([]Routed, error)) {
 	})
 }
 
-// transaction is a Transact under way.
-type transaction struct {
-	r        *Router
-	done     func([]Routed, error)
-	cmd      state.Transact
-	to       []*Address // of the messages
-	bytes    int        // of the messages
-	groups   map[groupKey]*state.GroupSettle
-	order    []*state.GroupSettle
-	releases []*TxOp
-}
-
-// gather puts the command together, or refuses what can be refused before it is in the log.
-func (t *transaction) gather(p Principal, ops []TxOp) error {
-	if err := t.r.state.Supports(state.CodeTransact); err != nil {
-		return err
-	}
-	for i := range ops {
-		op := &ops[i]
-		if op.Batch == nil {
-			if err := t.settle(p, op); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := t.r.checkPublish(p, &op.To, op.Batch); err != nil {
-			return err
-		}
-		t.bytes += len(op.Batch)
-		if t.bytes > state.MaxTransactedBytes || len(t.to) == state.MaxTransacted {
-			return core.E(core.Limit, "a transaction of more than %d messages or %d bytes", state.MaxTransacted, state.MaxTransactedBytes)
-		}
-		t.to = append(t.to, &op.To)
-		t.cmd.Publishes = append(t.cmd.Publishes, state.PublishCommand(op.To.Exchange, op.To.Keys, op.Batch))
-	}
-	return nil
-}
-
-func (t *transaction) settle(p Principal, op *TxOp) error {
-	if err := t.r.authorizeRead(p, op.Queue); err != nil {
-		return err
-	}
-	if op.Outcome == Release {
-		t.releases = append(t.releases, op)
-		return nil
-	}
-	key := groupKey{op.Queue, op.Group}
-	g := t.groups[key]
-	if g == nil {
-		g = &state.GroupSettle{Queue: op.Queue, Group: op.Group}
-		t.groups[key] = g
-		t.order = append(t.order, g)
-	}
-	for _, r := range op.Receipts {
-		switch o := r.Offset; op.Outcome {
-		case Reject:
-			g.Rejected = append(g.Rejected, o)
-		case Fail:
-			g.Failed = append(g.Failed, state.FailedDelivery{Offset: o, Counted: true})
-		default:
-			if n := len(g.Done); n > 0 && g.Done[n-1].End == o {
-				g.Done[n-1].End++
-			} else {
-				g.Done = append(g.Done, ackset.Span{First: o, End: o + 1})
-			}
-		}
-	}
-	return nil
-}
-
-// refuse says that nothing was done; failed is the message that it is about.
+// refuse says that nothing was done; failed is the message that it is about, or -1.
 func (t *transaction) refuse(failed int, err error) {
 	t.r.met.refused(err)
 	routed := make([]Routed, max(len(t.to), failed+1))
@@ -146,8 +243,10 @@ func (t *transaction) committed(queues []int) {
 	}
 	t.r.met.produced.Add(float64(len(queues)))
 	t.r.met.producedBytes.Add(float64(t.bytes))
-	for _, op := range t.releases {
-		t.r.consumers.settle(op.Queue, op.Group, Release, 0, op.Receipts, nil)
+	for _, g := range t.order {
+		if len(g.released) > 0 {
+			t.r.consumers.settle(g.Queue, g.Group, Release, 0, g.released, nil)
+		}
 	}
 	t.done(routed, nil)
 }

@@ -90,3 +90,80 @@ func TestTransact(t *testing.T) {
 		})
 	}
 }
+
+// What a transaction rejects goes through the queue's dead letter exchange, as what is
+// rejected without one does.
+func TestTransactDeadLetters(t *testing.T) {
+	a, la := routertest.Start(t, nil)
+	b, _ := routertest.Join(t, la, "2", nil)
+	for name, r := range map[string]*router.Router{"leader": a, "follower": b} {
+		t.Run(name, func(t *testing.T) {
+			dead := declare(t, r, name+"-dead", router.QueueConfig{})
+			from := declare(t, r, name+"-from", router.QueueConfig{Limits: router.QueueLimits{
+				HasDeadLetter: true, HasDeadLetterKey: true, DeadLetterKey: dead.Name.Name, DeliveryLimit: 1,
+			}})
+			publish(t, r, from, "1", "2", "3")
+			c := consume(t, r, router.ConsumeSpec{Queue: from.ID, Prefetch: 3})
+			one, two, three := next(t, c, "1", false), next(t, c, "2", false), next(t, c, "3", false)
+			settle := func(o router.Outcome, ds ...router.Delivery) router.TxOp {
+				op := router.TxOp{Queue: from.ID, Outcome: o}
+				for i := range ds {
+					op.Receipts = append(op.Receipts, ds[i].Receipt)
+				}
+				return op
+			}
+			if out := transact(r, settle(router.Reject, three, one), settle(router.Fail, two)); out.err != nil {
+				t.Fatal(out.err)
+			}
+			two = next(t, c, "2", true)
+			if out := transact(r, settle(router.Fail, two)); out.err != nil { // once too often
+				t.Fatal(out.err)
+			}
+			buried := consume(t, r, router.ConsumeSpec{Queue: dead.ID})
+			for _, want := range []struct {
+				value string
+				why   router.DeathReason
+			}{{"3", router.DeathRejected}, {"1", router.DeathRejected}, {"2", router.DeathLimit}} {
+				d := next(t, buried, want.value, false)
+				if len(d.Deaths) != 1 || d.Deaths[0].Reason != want.why || d.Deaths[0].Queue != from.Name {
+					t.Fatalf("%q: %+v", want.value, d.Deaths)
+				}
+			}
+			counts(t, r, from, 0, 0)
+		})
+	}
+}
+
+// A transaction with a delivery that the leader before made does nothing: the message is
+// delivered again by then, or will be.
+func TestTransactOfAnotherTerm(t *testing.T) {
+	r1, log1 := routertest.Start(t, nil)
+	r2, log2 := routertest.Join(t, log1, "2", nil)
+	q, in := declare(t, r1, "q", router.QueueConfig{}), declare(t, r1, "in", router.QueueConfig{})
+	other := declare(t, r1, "other", router.QueueConfig{})
+	publish(t, r1, q, "a", "b")
+	publish(t, r1, other, "x")
+	c := consume(t, r1, router.ConsumeSpec{Queue: q.ID, Prefetch: 1})
+	old := next(t, c, "a", false)
+	log2.SetLeader(true)
+	again := next(t, c, "a", true)
+	done := func(q *router.Queue, d router.Delivery) router.TxOp {
+		return router.TxOp{Queue: q.ID, Receipts: []router.Receipt{d.Receipt}}
+	}
+	out := transact(r1, op(t, "", "in", "y"), done(q, old))
+	if core.KindOf(out.err) != core.Conflict {
+		t.Fatal(out)
+	}
+	counts(t, r1, q, 1, 1)
+	counts(t, r1, in, 0, 0)
+	// The term of all deliveries has to be the leader's, in the log too.
+	x := next(t, consume(t, r1, router.ConsumeSpec{Queue: other.ID, Prefetch: 1}), "x", false)
+	if out := transact(r1, op(t, "", "in", "y"), done(q, again), done(other, x)); out.err != nil {
+		t.Fatal(out.err)
+	}
+	counts(t, r1, in, 1, 0)
+	log1.SetLeader(true)
+	c.Close()
+	c2 := consume(t, r2, router.ConsumeSpec{Queue: q.ID})
+	next(t, c2, "b", true) // and not the one that was acknowledged
+}

@@ -1,9 +1,7 @@
 package amqp
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"polylog/core"
 	"polylog/protocols/amqp/spec"
@@ -83,95 +81,70 @@ func (t *transaction) settle(o router.Outcome, hs []held) {
 	}
 }
 
-// commit publishes and answers, and waits until all of it is in the log.
+// transactional is a holder whose deliveries are settled in the log.
+type transactional interface {
+	txQueue() core.QueueID
+}
+
+// commit publishes and answers in one step, and waits until it is in the log.
 func (t *transaction) commit(ctx context.Context) error {
 	ch := t.ch
 	publishes, answers := t.publishes, t.answers
 	*t = transaction{ch: ch}
-	routed, err := ch.publishAll(ctx, publishes)
-	if err != nil {
-		return err
+	var ops []router.TxOp
+	for _, out := range publishes {
+		ops = append(ops, router.TxOp{To: out.address, Batch: out.batch})
 	}
-	rejected := false
-	for i, out := range publishes {
-		switch r := &routed[i]; {
-		case r.Err != nil:
-			return out.failure(r.Err)
-		case r.Queues == 0:
-			out.giveBack()
-		}
-		rejected = rejected || routed[i].Rejected
-	}
-	if err := ch.settleAll(ctx, answers); err != nil {
-		return err
-	}
-	if rejected {
-		return soft(spec.PreconditionFailed, "partial tx completion")
-	}
-	return nil
-}
-
-// publishAll publishes messages and waits for what became of each.
-func (ch *channel) publishAll(ctx context.Context, all []*publishing) ([]router.Routed, error) {
-	type outcome struct {
-		i int
-		router.Routed
-	}
-	outcomes := make(chan outcome, len(all))
-	for i, out := range all {
-		ch.conn.srv.router.PublishTo(ch.conn.principal, out.address, out.batch, func(r router.Routed) { outcomes <- outcome{i, r} })
-	}
-	routed := make([]router.Routed, len(all))
-	for range all {
-		select {
-		case o := <-outcomes:
-			routed[o.i] = o.Routed
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	return routed, nil
-}
-
-// confirmer is a holder that says when a settlement is in the log.
-type confirmer interface {
-	confirm(o router.Outcome, rs []router.Receipt, done func([]core.Kind, error))
-}
-
-// settleAll says what became of deliveries and waits until that is in the log.
-func (ch *channel) settleAll(ctx context.Context, answers []answer) error {
-	var asked []func(done func([]core.Kind, error))
+	var aside []func() // of streams, where an answer is room for more and nothing else
 	for _, a := range answers {
 		byHolder(a.held, func(h holder, rs []router.Receipt) {
-			if c, ok := h.(confirmer); ok {
-				asked = append(asked, func(done func([]core.Kind, error)) { c.confirm(a.outcome, rs, done) })
+			if q, ok := h.(transactional); ok {
+				ops = append(ops, router.TxOp{Queue: q.txQueue(), Outcome: a.outcome, Receipts: rs})
 			} else {
-				h.settle(a.outcome, rs)
+				aside = append(aside, func() { h.settle(a.outcome, rs) })
 			}
 		})
 	}
-	settled := make(chan error, len(asked))
-	for _, ask := range asked {
-		ask(func(kinds []core.Kind, err error) {
-			if err == nil && slices.Contains(kinds, core.Conflict) { // another consumer has it by now
-				err = soft(spec.PreconditionFailed, "partial tx completion")
+	routed, err := ch.transact(ctx, ops)
+	if err != nil {
+		for i := range routed {
+			if routed[i].Err != nil && i < len(publishes) {
+				return publishes[i].failure(routed[i].Err)
 			}
-			settled <- err
-		})
-	}
-	var failed error
-	for range asked {
-		select {
-		case err := <-settled:
-			failed = cmp.Or(failed, err)
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
+		if k := core.KindOf(err); k == core.Limit || k == core.Conflict { // a queue is full; a delivery is somebody else's by now
+			return soft(spec.PreconditionFailed, "partial tx completion")
+		}
+		return err
+	}
+	for i, out := range publishes {
+		if routed[i].Queues == 0 {
+			out.giveBack()
+		}
+	}
+	for _, settle := range aside {
+		settle()
 	}
 	for _, a := range answers {
 		ch.released(a.held)
 	}
-	return failed
+	return nil
+}
+
+// transact waits for what becomes of a transaction.
+func (ch *channel) transact(ctx context.Context, ops []router.TxOp) ([]router.Routed, error) {
+	type outcome struct {
+		routed []router.Routed
+		err    error
+	}
+	done := make(chan outcome, 1)
+	ch.conn.srv.router.Transact(ch.conn.principal, ops, func(routed []router.Routed, err error) { done <- outcome{routed, err} })
+	select {
+	case o := <-done:
+		return o.routed, o.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // rollback forgets it all: deliveries count as unanswered again.

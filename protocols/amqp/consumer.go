@@ -218,10 +218,8 @@ func (ch *channel) closeIdle(h holder) {
 // settle implements holder.
 func (k *consumer) settle(o router.Outcome, rs []router.Receipt) { k.from.Settle(o, 0, rs, nil) }
 
-// confirm implements confirmer.
-func (k *consumer) confirm(o router.Outcome, rs []router.Receipt, done func([]core.Kind, error)) {
-	k.from.Settle(o, 0, rs, done)
-}
+// txQueue implements transactional.
+func (k *consumer) txQueue() core.QueueID { return k.queue.ID }
 
 // close implements holder.
 func (k *consumer) close() { k.from.Close() }

@@ -12,16 +12,15 @@ import (
 // it gets from.
 type getter struct {
 	share
-	from *router.Consumer
+	queue core.QueueID
+	from  *router.Consumer
 }
 
 // settle implements holder.
 func (g *getter) settle(o router.Outcome, rs []router.Receipt) { g.from.Settle(o, 0, rs, nil) }
 
-// confirm implements confirmer.
-func (g *getter) confirm(o router.Outcome, rs []router.Receipt, done func([]core.Kind, error)) {
-	g.from.Settle(o, 0, rs, done)
-}
+// txQueue implements transactional.
+func (g *getter) txQueue() core.QueueID { return g.queue }
 
 // close implements holder.
 func (g *getter) close() { g.from.Close() }
@@ -40,7 +39,7 @@ func (ch *channel) getter(ctx context.Context, q *router.Queue) (*getter, error)
 	if err != nil {
 		return nil, err
 	}
-	g = &getter{from: from}
+	g = &getter{queue: q.ID, from: from}
 	ch.mu.Lock()
 	alive := ch.addHolderLocked(g)
 	if alive {

@@ -404,6 +404,62 @@ func TestTransaction(t *testing.T) {
 	c.channelClosed(1, 406, "PRECONDITION_FAILED - cannot switch from tx to confirm mode", spec.ConfirmSelectID)
 }
 
+// A transaction is done as a whole or not at all.
+func TestTransactionIsWhole(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "in"})
+	c.declare(1, &spec.QueueDeclare{Queue: "dead"})
+	c.declare(1, &spec.QueueDeclare{Queue: "from", Arguments: message.Table{
+		header("x-dead-letter-exchange", message.String("")), header("x-dead-letter-routing-key", message.String("dead")),
+	}})
+	c.declare(1, &spec.QueueDeclare{Queue: "full", Arguments: message.Table{header("x-max-length", number32(1)), header("x-overflow", message.String("reject-publish"))}})
+	c.put(1, "from", "a", "b", "c")
+	count := func(queue string, want uint32) {
+		t.Helper()
+		if ok := c.declare(1, &spec.QueueDeclare{Queue: queue, Passive: true}); ok.MessageCount != want {
+			t.Fatalf("%d messages in %s, want %d", ok.MessageCount, queue, want)
+		}
+	}
+	// begin publishes and acknowledges on a channel that fails its commit.
+	begin := func() {
+		c.openChannel(2)
+		c.send(2, &spec.TxSelect{})
+		recv[*spec.TxSelectOk](c, 2)
+		d := c.get(2, "from", "a")
+		c.publish(2, &spec.BasicPublish{RoutingKey: "in"}, &spec.Properties{}, []byte("x"))
+		c.send(2, &spec.BasicAck{DeliveryTag: d.DeliveryTag})
+	}
+	nothingDone := func(code spec.Code, text string) {
+		t.Helper()
+		c.send(2, &spec.TxCommit{})
+		c.channelClosed(2, code, text, spec.TxCommitID)
+		c.send(2, &spec.ChannelCloseOk{})
+		count("in", 0)
+		count("full", 0)
+		waitFor(t, func() bool {
+			return c.declare(1, &spec.QueueDeclare{Queue: "from", Passive: true}).MessageCount == 3
+		})
+	}
+	begin()
+	for range 2 {
+		c.publish(2, &spec.BasicPublish{RoutingKey: "full"}, &spec.Properties{}, nil)
+	}
+	nothingDone(406, "PRECONDITION_FAILED - partial tx completion")
+	begin()
+	c.publish(2, &spec.BasicPublish{Exchange: "none"}, &spec.Properties{}, nil)
+	nothingDone(404, "NOT_FOUND - no exchange 'none' in vhost '/'")
+	begin()
+	c.send(2, &spec.BasicReject{DeliveryTag: c.get(2, "from", "b").DeliveryTag})
+	c.send(2, &spec.TxCommit{})
+	recv[*spec.TxCommitOk](c, 2)
+	count("in", 1)
+	count("from", 1)
+	c.get(1, "dead", "b")
+	c.get(1, "from", "c")
+}
+
 func TestQueueLife(t *testing.T) {
 	f := start(t, nil)
 	c := f.channel()

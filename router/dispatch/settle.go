@@ -139,6 +139,12 @@ func (g *Group) Gone(o core.Offset) {
 	}
 }
 
+// Holds reports whether a delivery is still its consumer's.
+func (g *Group) Holds(o core.Offset, serial uint64) bool {
+	f := g.flights[o]
+	return f != nil && f.serial == serial && f.by != nil
+}
+
 // Extend moves the end of a delivery's lease; false when the delivery is no longer the
 // consumer's, or has no lease.
 func (g *Group) Extend(o core.Offset, serial uint64, until int64) bool {

@@ -138,7 +138,7 @@ func describeTransact(body []byte) string {
 	if _, err := t.readFrom(&cursor{}, body, 0); err != nil {
 		return fmt.Sprintf("transact: %d bytes that cannot be read: %v", len(body), err)
 	}
-	settle, _ := decodeSettle(t.settle)
+	settle, _ := t.decode(t.settle)
 	return fmt.Sprintf("transact messages=%d settle=%+v", len(t.publishes), settle)
 }
 

@@ -83,9 +83,14 @@ func randomExchangeCommand(rnd *rand.Rand) core.Command {
 	c := Transact{Publishes: []core.Command{one, PublishCommand(exchange(), []string{key()}, batch)}}
 	for range rnd.IntN(3) {
 		o := core.Offset(rnd.IntN(20))
-		c.Settle.Groups = append(c.Settle.Groups, GroupSettle{
+		g := GroupSettle{
 			Queue: core.QueueID(1 + rnd.IntN(8)), Done: []ackset.Span{{First: o, End: o + 2}}, Rejected: []core.Offset{o + 3},
-		})
+		}
+		if rnd.IntN(2) == 0 {
+			g.Letters = []Letter{{Offset: o + 3, Keys: []string{key()}}}
+		}
+		c.Settle.Term = core.Term(rnd.IntN(3))
+		c.Settle.Groups = append(c.Settle.Groups, g)
 	}
 	return c.Command()
 }
@@ -109,12 +114,15 @@ func everyExchangeCommand(t testing.TB) []core.Command {
 	transact := Transact{Publishes: []core.Command{
 		PublishCommand(x, []string{"a.b"}, batch), PublishCommand(core.TopicName(""), []string{"q2"}, batch),
 	}, Settle: Settle{Groups: []GroupSettle{{Queue: 5, Done: []ackset.Span{{First: 0, End: 1}}, Failed: []FailedDelivery{{1, true, 0}}}}}}
+	dead := Transact{Settle: Settle{Groups: []GroupSettle{{
+		Queue: 5, Rejected: []core.Offset{2}, Letters: []Letter{{Offset: 2, Exchange: "x", Keys: []string{"a.b"}}},
+	}}}}
 	remove := DeleteExchange{Name: x, IfUnused: true}
 	create := CreateNamespace{Name: "v", Attributes: map[string]string{"k": "v"}}
 	drop := DeleteNamespace{Name: "v"}
 	return []core.Command{
 		declare.Command(), queue.Command(), bind.Command(), both.Command(), tap.Command(), PublishCommand(x, []string{"a.b", "c"}, batch),
-		transact.Command(), unbind.Command(), remove.Command(), create.Command(), drop.Command(),
+		transact.Command(), dead.Command(), unbind.Command(), remove.Command(), create.Command(), drop.Command(),
 	}
 }
 

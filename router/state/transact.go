@@ -10,7 +10,8 @@ import (
 // Limit where a queue would not take all of its messages (Result.Offset is -1).
 //
 // Who settles this way does so by offset, and from any node: the dispatcher hears of it when
-// it is applied (OnTransacted).
+// it is applied (OnTransacted). Deliveries are known to their leader only, so it is refused
+// with Conflict in the log of a leader of another term than Settle.Term, where that is not 0.
 type Transact struct {
 	Publishes []core.Command // of PublishCommand
 	Settle    Settle         // sets no marks
@@ -24,7 +25,7 @@ const (
 )
 
 // Command encodes: count uvarint; that many bodies of publish commands, each with its length
-// in front; the body of a settle command.
+// in front; the code of a settle command, uvarint, and its body.
 func (c *Transact) Command() core.Command {
 	n := 16
 	for i := range c.Publishes {
@@ -36,14 +37,17 @@ func (c *Transact) Command() core.Command {
 		b = wire.AppendUvarint(b, uint64(len(p.Head)+len(p.Payload)))
 		b = append(append(b, p.Head...), p.Payload...)
 	}
-	return core.Command{Code: CodeTransact, Head: b, Payload: c.Settle.Command().Head}
+	settle := c.Settle.Command()
+	return core.Command{Code: CodeTransact, Head: wire.AppendUvarint(b, uint64(settle.Code)), Payload: settle.Head}
 }
 
 // transacting is a Transact that was read.
 type transacting struct {
 	publishes []publishing
 	to        []destinations // of each
-	settle    []byte
+	decode    func([]byte) (Settle, error)
+	settle    []byte    // for decode
+	term      core.Term // of the deliveries that it settles; 0: any
 }
 
 func (t *transacting) readFrom(c *cursor, body []byte, pos uint32) (failed int, err *core.Error) {
@@ -59,14 +63,22 @@ func (t *transacting) readFrom(c *cursor, body []byte, pos uint32) (failed int, 
 			return i, err
 		}
 	}
-	t.settle = r.Rest()
-	if r.Err() != nil {
+	switch code := r.Uvarint(); {
+	case r.Err() != nil:
 		return -1, core.E(core.Invalid, "transaction: %v", r.Err())
+	case code == uint64(CodeSettle):
+		t.decode = decodeSettle
+	case code == uint64(CodeSettleFull):
+		t.decode = decodeSettleFull
+	default:
+		return -1, core.E(core.Invalid, "transaction: settles by command %d", code)
 	}
-	settle, e := decodeSettle(t.settle)
+	t.settle = r.Rest()
+	settle, e := t.decode(t.settle)
 	if e != nil {
 		return -1, core.E(core.Invalid, "transaction: %v", e)
 	}
+	t.term = settle.Term
 	if n := settle.slow(); n > maxSettled {
 		return -1, core.E(core.Limit, "transaction: %d deliveries failed, %d at most in one command", n, maxSettled)
 	}
@@ -91,6 +103,9 @@ func (s *State) transact(tx txn, c *cursor, body []byte, pos uint32) core.Result
 	}
 	if failed, err := t.readFrom(c, body, pos); err != nil {
 		return refuse(failed, err)
+	}
+	if t.term != 0 && t.term != c.term {
+		return refuse(-1, core.E(core.Conflict, "transaction: settles deliveries of term %d in term %d", t.term, c.term))
 	}
 	m := &s.routing.match
 	defer m.drop(m.top())
@@ -119,11 +134,11 @@ func (s *State) transact(tx txn, c *cursor, body []byte, pos uint32) core.Result
 		}
 		out = wire.AppendUvarint(out, uint64(r.queues))
 	}
-	settled := s.settle(tx, c, t.settle, decodeSettle)
+	settled := s.settle(tx, c, t.settle, t.decode)
 	if settled.Err != nil {
 		return settled // of the store: all else was looked at before
 	}
-	s.transacted(t.settle, settled.Body)
+	s.transacted(&t, settled.Body)
 	return core.Result{Body: out}
 }
 
@@ -159,11 +174,11 @@ type Transacted struct {
 // settled. It must not block, and may keep the slice.
 func (s *State) OnTransacted(fn func([]Transacted)) { s.onTransacted.Store(&fn) }
 
-func (s *State) transacted(settle, body []byte) {
+func (s *State) transacted(t *transacting, body []byte) {
 	if s.onTransacted.Load() == nil {
 		return
 	}
-	cmd, err := decodeSettle(settle)
+	cmd, err := t.decode(t.settle)
 	outs, err2 := DecodeSettled(body)
 	if err != nil || err2 != nil || len(outs) != len(cmd.Groups) {
 		panic("state: a settle that was just applied cannot be read")
