@@ -128,7 +128,7 @@ func targets(producer int) (exchange, key string, reached []int) {
 func (l *Load) producer(ctx context.Context, num int, rng *rand.Rand) {
 	exchange, key, reached := targets(num)
 	seq := 0
-	for !l.stopping.Load() && ctx.Err() == nil {
+	for session := 0; !l.stopping.Load() && ctx.Err() == nil; session++ {
 		conn, ch, err := l.Dial()
 		if err == nil {
 			err = ch.Confirm(false)
@@ -164,7 +164,7 @@ func (l *Load) producer(ctx context.Context, num int, rng *rand.Rand) {
 				for _, q := range reached {
 					l.Ledger.sent(id{q, num, seq})
 				}
-				body := fmt.Sprintf("%d %d %s", num, seq, strings.Repeat("x", rng.IntN(1024)))
+				body := fmt.Sprintf("%d %d %d %s", num, seq, session, strings.Repeat("x", rng.IntN(1024)))
 				d, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
 				if err != nil {
 					break
@@ -216,9 +216,23 @@ func (c *consumer) take(ctx context.Context, ch *amqp.Channel) error {
 	if err != nil {
 		return err
 	}
-	last := map[int]int{} // by producer: the highest sequence that came for the first time
+	// What has come is judged at once, while this consumer waits for a commit too: what a leader sent
+	// before it was cut off must not look as if it came after what the next one did.
+	came, over := make(chan arrived, prefetch), make(chan struct{})
+	defer close(over)
+	go func() {
+		defer close(came)
+		last := map[session]int{}
+		for d := range in {
+			select {
+			case came <- c.judge(d, last):
+			case <-over:
+				return
+			}
+		}
+	}()
 	for ctx.Err() == nil {
-		batch, tag, err := c.batch(ctx, in, last)
+		batch, tag, err := c.batch(ctx, came)
 		if err != nil {
 			return err
 		}
@@ -242,8 +256,40 @@ func (c *consumer) take(ctx context.Context, ch *amqp.Channel) error {
 	return nil
 }
 
+// session is one connection of a producer. What is on its way over one is not in order with what goes
+// over the next.
+type session struct{ producer, number int }
+
+// arrived is a delivery that was judged.
+type arrived struct {
+	id
+	amqp.Delivery
+	err error // it is none of ours
+}
+
+// judge takes a delivery down. last has, of each session, the highest sequence that came for the first
+// time.
+func (c *consumer) judge(d amqp.Delivery, last map[session]int) arrived {
+	a := arrived{id: id{queue: c.queue}, Delivery: d}
+	var from session
+	if n, err := fmt.Sscan(string(d.Body), &a.producer, &a.seq, &from.number); n != 3 {
+		c.Ledger.Fail("%s: body %.40q: %v", c.who, d.Body, err)
+		a.err = err
+		return a
+	}
+	from.producer = a.producer
+	c.Ledger.deliver(a.id, d.Redelivered, c.who)
+	if !d.Redelivered {
+		if was, ok := last[from]; ok && a.seq < was {
+			c.Ledger.Fail("%s: %+v came after %d of its producer", c.who, a.id, was)
+		}
+		last[from] = a.seq
+	}
+	return a
+}
+
 // batch gets some messages, fewer when no more come. All of them may be acknowledged with the tag.
-func (c *consumer) batch(ctx context.Context, in <-chan amqp.Delivery, last map[int]int) (batch []id, tag uint64, err error) {
+func (c *consumer) batch(ctx context.Context, in <-chan arrived) (batch []id, tag uint64, err error) {
 	for want := 1 + c.rng.IntN(40); len(batch) < want; {
 		idle := time.NewTimer(20 * time.Millisecond)
 		select {
@@ -252,17 +298,8 @@ func (c *consumer) batch(ctx context.Context, in <-chan amqp.Delivery, last map[
 			if !ok {
 				return nil, 0, amqp.ErrClosed
 			}
-			m := id{queue: c.queue}
-			if n, err := fmt.Sscan(string(d.Body), &m.producer, &m.seq); n != 2 {
-				c.Ledger.Fail("%s: body %.40q: %v", c.who, d.Body, err)
-				return nil, 0, err
-			}
-			c.Ledger.deliver(m, d.Redelivered, c.who)
-			if !d.Redelivered {
-				if was, ok := last[m.producer]; ok && m.seq < was {
-					c.Ledger.Fail("%s: %+v came after %d of its producer", c.who, m, was)
-				}
-				last[m.producer] = m.seq
+			if d.err != nil {
+				return nil, 0, d.err
 			}
 			if c.rng.IntN(500) == 0 {
 				if err := d.Nack(false, true); err != nil {
@@ -270,7 +307,7 @@ func (c *consumer) batch(ctx context.Context, in <-chan amqp.Delivery, last map[
 				}
 				continue
 			}
-			batch, tag = append(batch, m), d.DeliveryTag
+			batch, tag = append(batch, d.id), d.DeliveryTag
 		case <-idle.C:
 			return batch, tag, nil
 		case <-ctx.Done():
