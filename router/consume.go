@@ -30,7 +30,6 @@ type ConsumeSpec struct {
 	Priority  int           // a higher one is served first
 	Lease     time.Duration // after that a delivery has failed; 0: as long as the consumer is there
 	Exclusive bool          // no other consumer beside this one
-	NoAck     bool          // deliveries are settled when they are made
 	// Getter makes a consumer that gets a message with each call of Get, and no others. It
 	// does not count as a consumer of the queue.
 	Getter bool
@@ -151,7 +150,7 @@ func (c *Consumer) attachSpec() attachSpec {
 	s := &c.spec
 	a := attachSpec{
 		priority: s.Priority, prefetch: s.Prefetch, credit: dispatch.Unlimited, leaseMS: s.Lease.Milliseconds(),
-		exclusive: s.Exclusive, noAck: s.NoAck, countLost: s.CountLost, getter: s.Getter,
+		exclusive: s.Exclusive, countLost: s.CountLost, getter: s.Getter,
 	}
 	if c.windowed() {
 		a.credit = int64(s.Buffer)
@@ -165,7 +164,7 @@ func (c *Consumer) attachSpec() attachSpec {
 // windowed reports whether the dispatcher gets credit for what was taken out of the buffer.
 func (c *Consumer) windowed() bool {
 	s := &c.spec
-	return c.credit == dispatch.Unlimited && !s.Getter && (s.Prefetch == 0 || s.Prefetch > s.Buffer || s.NoAck)
+	return c.credit == dispatch.Unlimited && !s.Getter && (s.Prefetch == 0 || s.Prefetch > s.Buffer)
 }
 
 // Next waits for a delivery and takes it. The error is Take's, or of kind Unavailable when
@@ -350,7 +349,7 @@ func (c *Consumer) Cancel() {
 	}
 	c.cancelled = true
 	c.sendLocked(toHub{kind: hubCancel})
-	if rs := c.emptyLocked(); len(rs) > 0 && !c.spec.NoAck {
+	if rs := c.emptyLocked(); len(rs) > 0 {
 		c.all.send(toHub{kind: hubSettle, queue: c.spec.Queue, group: c.spec.Group, outcome: Release, receipts: rs})
 	}
 	if c.err == nil {
@@ -364,7 +363,7 @@ func (c *Consumer) Cancel() {
 // again.
 func (c *Consumer) Close() {
 	c.Cancel()
-	if c.spec.Lease == 0 || c.spec.NoAck {
+	if c.spec.Lease == 0 {
 		c.all.remove(c)
 		return
 	}
@@ -412,7 +411,7 @@ func (c *Consumer) receive(l *link, hs []handed) {
 		hs = nil
 	}
 	c.mu.Unlock()
-	if len(hs) > 0 && !c.spec.NoAck { // they crossed with the cancel
+	if len(hs) > 0 { // they crossed with the cancel
 		rs := make([]Receipt, len(hs))
 		for i := range hs {
 			rs[i] = hs[i].Receipt

@@ -137,9 +137,9 @@ func TestUnlimitedConsumerIsHeldByItsBuffer(t *testing.T) {
 	for i := range 40 {
 		publish(t, r, q, fmt.Sprint(i))
 	}
-	c := consume(t, r, router.ConsumeSpec{Queue: q.ID, Buffer: 4, NoAck: true})
+	c := consume(t, r, router.ConsumeSpec{Queue: q.ID, Buffer: 4})
 	for i := range 40 {
-		next(t, c, fmt.Sprint(i), false)
+		ack(t, c, next(t, c, fmt.Sprint(i), false).Receipt)
 	}
 	counts(t, r, q, 0, 0)
 }

@@ -51,7 +51,6 @@ type attachSpec struct {
 	credit    int64
 	leaseMS   int64
 	exclusive bool
-	noAck     bool
 	countLost bool
 	getter    bool
 }
@@ -114,7 +113,7 @@ func (m *toHub) append(b []byte) []byte {
 		b = wire.AppendUvarint(b, uint64(a.prefetch))
 		b = wire.AppendVarint(b, a.credit)
 		b = wire.AppendUvarint(b, uint64(a.leaseMS))
-		b = wire.AppendBool(wire.AppendBool(append(b, a.sharing()), a.noAck), a.countLost)
+		b = wire.AppendBool(append(b, a.sharing(), 0), a.countLost) // the 0 was an option once
 	case hubGrant:
 		b = wire.AppendUvarint(wire.AppendUvarint(b, m.consumer), uint64(m.n))
 	case hubCancel, hubDetach:
@@ -153,7 +152,8 @@ func readToHub(r *wire.Reader) (m toHub, err error) {
 		}
 		sharing := r.Byte()
 		m.attach.exclusive, m.attach.getter = sharing&attachExclusive != 0, sharing&attachGetter != 0
-		m.attach.noAck, m.attach.countLost = r.Bool(), r.Bool()
+		r.Byte()
+		m.attach.countLost = r.Bool()
 	case hubGrant:
 		m.consumer, m.n = r.Uvarint(), int64(min(r.Uvarint(), 1<<40))
 	case hubCancel, hubDetach:

@@ -113,7 +113,7 @@ func (g *hubGroup) attach(s *hubSession, m *toHub, id dispatch.ConsumerID) (aliv
 	alive = g.do(func(d *dispatch.Group) {
 		err = d.Attach(dispatch.Consumer{
 			ID: id, Priority: a.priority, Prefetch: a.prefetch, Credit: a.credit, Lease: a.leaseMS,
-			Exclusive: a.exclusive, NoAck: a.noAck, Getter: a.getter,
+			Exclusive: a.exclusive, Getter: a.getter,
 		})
 		if err == nil {
 			g.consumers[id] = &hubConsumer{session: s, id: m.consumer, countLost: a.countLost, leased: a.leaseMS > 0}
@@ -287,9 +287,6 @@ func (g *hubGroup) getLocked(id dispatch.ConsumerID, answer func(fromHub)) {
 		return
 	}
 	g.h.r.met.delivered(d.Redelivered)
-	if d.NoAck {
-		g.h.settler.add(g, func(p *pendingSettle) { p.done(d.Offset) })
-	}
 	answer(fromHub{
 		deliveries: []handed{{Receipt{d.Offset, d.Serial}, d.Attempts, d.Redelivered}},
 		counts:     g.countsLocked(),
@@ -345,14 +342,10 @@ func (g *hubGroup) pumpLocked() {
 // deliverLocked hands out what consumers can take.
 func (g *hubGroup) deliverLocked(now int64) {
 	var served []*hubConsumer
-	var done []core.Offset
 	for {
 		d, ok := g.g.Next(now, g.h.serial.Add(1))
 		if !ok {
 			break
-		}
-		if d.NoAck {
-			done = append(done, d.Offset)
 		}
 		c := g.consumers[d.Consumer]
 		if len(c.out) == 0 {
@@ -364,13 +357,6 @@ func (g *hubGroup) deliverLocked(now int64) {
 	for _, c := range served {
 		c.session.out(fromHub{kind: hubDeliver, consumer: c.id, deliveries: c.out})
 		c.out = nil
-	}
-	if len(done) > 0 {
-		g.h.settler.add(g, func(p *pendingSettle) {
-			for _, o := range done {
-				p.done(o)
-			}
-		})
 	}
 }
 

@@ -22,8 +22,6 @@ type Consumer struct {
 	Lease    int64 // ms until a delivery has failed; 0: as long as the consumer is there
 	// Exclusive consumers are alone.
 	Exclusive bool
-	// NoAck deliveries count as settled when they are made.
-	NoAck bool
 	// Getter consumers get a message with each call of Get, and no others. They are no
 	// company to an exclusive one, and never the active one.
 	Getter bool

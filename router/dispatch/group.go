@@ -32,7 +32,6 @@ type Delivery struct {
 	Serial      uint64 // names this delivery of the offset
 	Attempts    int    // failed deliveries that count
 	Redelivered bool   // false: it was never delivered before
-	NoAck       bool   // it counts as settled; the caller settles it
 }
 
 // How far marks go ahead of deliveries: the more, the fewer commands; and the more
@@ -161,22 +160,18 @@ func (g *Group) deliver(c *consumer, now int64, serial uint64) (d Delivery, ok b
 	g.high = max(g.high, o+1)
 	d = Delivery{
 		Consumer: c.ID, Offset: o, Serial: serial, Attempts: g.attempts[o],
-		Redelivered: back || o < g.before, NoAck: c.NoAck,
+		Redelivered: back || o < g.before,
 	}
 	if c.Credit > 0 {
 		c.Credit--
 	}
-	if c.NoAck {
-		g.forget(o)
-	} else {
-		f := &flight{offset: o, serial: serial}
-		if c.Lease > 0 {
-			f.lease = now + c.Lease
-			g.setTimer(timer{f.lease, o})
-		}
-		g.fly(f)
-		c.take(f)
+	f := &flight{offset: o, serial: serial}
+	if c.Lease > 0 {
+		f.lease = now + c.Lease
+		g.setTimer(timer{f.lease, o})
 	}
+	g.fly(f)
+	c.take(f)
 	if c.at != nil {
 		c.at.remove(c) // to the end of the line, if it can take more
 	}

@@ -195,7 +195,7 @@ func (m *model) deliver(t *rapid.T, d Delivery, now int64) {
 // handOver makes the model's delivery, which is to be d.
 func (m *model) handOver(t *rapid.T, d Delivery, o core.Offset, c *modelConsumer, now int64) {
 	p := &m.offsets[o]
-	want := Delivery{c.ID, o, d.Serial, p.attempts, p.state == back || o < m.before, c.NoAck}
+	want := Delivery{c.ID, o, d.Serial, p.attempts, p.state == back || o < m.before}
 	if d != want {
 		t.Fatalf("delivered %+v, want %+v", d, want)
 	}
@@ -205,9 +205,6 @@ func (m *model) handOver(t *rapid.T, d Delivery, o core.Offset, c *modelConsumer
 	p.state, p.by, p.serial, p.due = out, c, d.Serial, 0
 	if c.Lease > 0 {
 		p.due = now + c.Lease
-	}
-	if c.NoAck {
-		p.state = gone
 	}
 	m.line = slices.DeleteFunc(m.line, func(w *modelConsumer) bool { return w == c })
 	m.settleDown()
@@ -364,7 +361,7 @@ func run(t *rapid.T, g *Group, m *model) {
 			c := Consumer{
 				ID: id, Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Prefetch: rapid.IntRange(0, 3).Draw(t, "prefetch"),
 				Credit: int64(rapid.IntRange(-1, 4).Draw(t, "credit")), Exclusive: rapid.IntRange(0, 7).Draw(t, "exclusive") == 0,
-				NoAck: rapid.IntRange(0, 7).Draw(t, "no-ack") == 0, Lease: int64(rapid.IntRange(0, 1).Draw(t, "lease") * 5),
+				Lease: int64(rapid.IntRange(0, 1).Draw(t, "lease") * 5),
 			}
 			if c.Getter = rapid.IntRange(0, 5).Draw(t, "getter") == 0; c.Getter {
 				c.Exclusive = false

@@ -15,7 +15,7 @@ import (
 // printed, and marks that are wanted are committed at once, unless "hold" was given.
 //
 //	start [end=N] [mark=N] [failed=O] [single] [limit=N]
-//	attach ID [prefetch=N] [credit=N] [priority=N] [lease=MS] [exclusive] [no-ack]
+//	attach ID [prefetch=N] [credit=N] [priority=N] [lease=MS] [exclusive]
 //	grow N | grant ID N | cancel ID | detach ID [counts]
 //	done|release|fail|reject OFFSET [due=MS]    of the delivery made last
 //	decided OFFSET [again] | tick MS | purge | hold | commit
@@ -78,7 +78,7 @@ func (s *script) run() {
 	case "attach":
 		c := Consumer{
 			ID: ConsumerID(s.number(0)), Prefetch: int(n("prefetch")), Priority: int(n("priority")), Lease: n("lease"),
-			Credit: Unlimited, Exclusive: has("exclusive"), NoAck: has("no-ack"),
+			Credit: Unlimited, Exclusive: has("exclusive"),
 		}
 		if has("credit") {
 			c.Credit = n("credit")
