@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,6 +145,15 @@ var publishing = []Probe{
 	}},
 }
 
+// about is an expiration that is what was given, or what is left of it.
+func about(expiration string, given int) string {
+	left, err := strconv.Atoi(expiration)
+	if err != nil || left > given || left < given-60_000 {
+		return expiration
+	}
+	return fmt.Sprint("about ", given)
+}
+
 // content is what comes out of what was put in.
 var content = []Probe{
 	{"every property", func(e *env) {
@@ -156,7 +166,7 @@ var content = []Probe{
 		})
 		d := e.take(e.channel(), q, 1)[0]
 		e.say("%s %s mode %d priority %d %s %s %s %s %d %s %s %s", d.ContentType, d.ContentEncoding, d.DeliveryMode, d.Priority, d.CorrelationId, d.ReplyTo,
-			d.Expiration, d.MessageId, d.Timestamp.Unix(), d.Type, d.UserId, d.AppId)
+			about(d.Expiration, 600_000), d.MessageId, d.Timestamp.Unix(), d.Type, d.UserId, d.AppId)
 		e.say("exchange %s, key %s, body %s, headers %v", d.Exchange, d.RoutingKey, d.Body, d.Headers)
 	}},
 	{"no property at all", func(e *env) {
