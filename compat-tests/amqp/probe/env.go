@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -19,7 +20,9 @@ type env struct {
 	lines  []string
 	conn   *amqp.Connection
 	pub    *amqp.Channel // in confirm mode, for publish
-	open   []io.Closer
+
+	mu   sync.Mutex
+	open []io.Closer // guarded by mu
 }
 
 type table = amqp.Table
@@ -37,10 +40,25 @@ func (e *env) must(err error) {
 	}
 }
 
+// keep has close close it.
+func (e *env) keep(c io.Closer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open = append(e.open, c)
+}
+
+// close closes what was opened. Calls of a library that wait for an answer end by it.
 func (e *env) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, c := range e.open {
-		_ = c.Close() // a probe may have closed it itself
+		if conn, ok := c.(*amqp.Connection); ok {
+			_ = conn.CloseDeadline(time.Now().Add(time.Second)) // a probe may have closed it itself
+		} else {
+			_ = c.Close()
+		}
 	}
+	e.open = nil
 }
 
 func (e *env) url(vhost string) string { return "amqp://guest:guest@" + e.addr + "/" + vhost }
@@ -49,7 +67,7 @@ func (e *env) url(vhost string) string { return "amqp://guest:guest@" + e.addr +
 func (e *env) dial() *amqp.Connection {
 	c, err := amqp.DialConfig(e.url(""), amqp.Config{Heartbeat: time.Minute})
 	e.must(err)
-	e.open = append(e.open, c)
+	e.keep(c)
 	return c
 }
 

@@ -84,6 +84,7 @@ func (p Probe) put(ctx context.Context, addr string, _ int) (text string) {
 	defer cancel()
 	e := &env{ctx: ctx, addr: addr, prefix: slug(p.Name) + "."}
 	defer e.close()
+	defer context.AfterFunc(ctx, e.close)() // one that no answer comes to ends too
 	defer func() {
 		if r := recover(); r != nil {
 			c, ok := r.(cannot)

@@ -237,7 +237,7 @@ var content = []Probe{
 	{"bodies in frames of 4096", func(e *env) {
 		c, err := amqp.DialConfig(e.url(""), amqp.Config{FrameSize: 4096})
 		e.must(err)
-		e.open = append(e.open, c)
+		e.keep(c)
 		q := e.queue("q", "d", nil)
 		ch, err := c.Channel()
 		e.must(err)

@@ -22,7 +22,7 @@ type raw struct {
 func (e *env) raw() *raw {
 	c, err := net.DialTimeout("tcp", e.addr, patience)
 	e.must(err)
-	e.open = append(e.open, c)
+	e.keep(c)
 	return &raw{Conn: c, e: e, r: bufio.NewReader(c)}
 }
 
