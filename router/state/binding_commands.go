@@ -65,6 +65,9 @@ func (s *State) bind(tx txn, body []byte) core.Result {
 	case to.kind == 0:
 		return core.Result{Err: noDestination(b.Destination, b.ToExchange)}
 	}
+	if destination != nil && destination.Name == source.Name {
+		destination = source // a topic's, which may not be stored yet: it gets one id
+	}
 	if t, _ := source.routesAs(); t.check != nil {
 		if err := t.check(b); err != nil {
 			return core.Result{Err: err}
