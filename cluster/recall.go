@@ -56,7 +56,7 @@ func (n *Node) recallLoop() {
 		switch last := n.log.Last(); {
 		case held > last && !warned:
 			warned = true
-			n.o.Logger.Error("the data of this node is older than what it had acknowledged: it has no vote until the leader has sent it the rest; where there is no leader start it with its newest data, or remove it and join again with an empty directory",
+			n.o.Logger.Warn("the data of this node is older than what it had acknowledged: it has no vote until the leader has sent it the rest; where there is no leader start it with its newest data, or remove it and join again with an empty directory",
 				"last entry", uint64(last), "acknowledged", uint64(held))
 		case held <= last && enough:
 			n.recalled.Store(true)

@@ -119,6 +119,16 @@ func (r *Router) AcquireLease(ctx context.Context, name string, takeover bool) (
 	return nil, core.E(core.Unavailable, "this node's session ends again and again")
 }
 
+// EndEarlierRun ends what an earlier run of this node owned and never gave up, which the leader
+// would find out later: a client that lost its connection with that run finds its names free.
+func (r *Router) EndEarlierRun(ctx context.Context) error {
+	if earlier, ok := r.state.Sessions()[r.leases.node]; !ok || earlier.Run == r.leases.run {
+		return nil
+	}
+	_, err := r.leases.open(ctx)
+	return err
+}
+
 // leases are what this run of the node owns.
 type leases struct {
 	r       *Router

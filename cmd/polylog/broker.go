@@ -83,6 +83,7 @@ func (b *broker) start(ctx context.Context) error {
 		{"asking the other members", b.checkIn},
 		{"waiting for a leader", b.awaitLeader},
 		{"making room on the disk", b.makeRoom},
+		{"ending what its last run owned", b.endEarlierRun},
 		{"binding the Kafka listener", b.serveKafka},
 		{"binding the AMQP listener", b.serveAMQP},
 		{"opening the REST interface", b.openHTTP},

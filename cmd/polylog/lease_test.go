@@ -82,3 +82,32 @@ func TestLeasesInCluster(t *testing.T) {
 	default:
 	}
 }
+
+// A run that was killed has left its session open; the next one ends it before clients come.
+func TestEarlierRunOwnsNothing(t *testing.T) {
+	n := leaseBroker(t, "n1", t.TempDir(), "")
+	defer closeBroker(t, n)
+	if n.router.FeatureLevel() < state.MaxLevel {
+		t.Fatal("a lone node is at level", n.router.FeatureLevel())
+	}
+	if _, err := n.router.AcquireLease(t.Context(), "x", false); err != nil {
+		t.Fatal(err)
+	}
+	next, err := router.New(router.Options{Log: n.node.Load(), State: n.state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := next.EndEarlierRun(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if node, _, err := next.LeaseOwner("x"); core.KindOf(err) != core.NotFound {
+		t.Fatalf("x belongs to %q: %v", node, err)
+	}
+	if err := next.EndEarlierRun(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.AcquireLease(t.Context(), "x", false); err != nil {
+		t.Fatal(err)
+	}
+}

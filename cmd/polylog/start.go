@@ -222,6 +222,18 @@ func (b *broker) serveKafka(ctx context.Context) error {
 	return nil
 }
 
+// endEarlierRun ends exclusive queues and client ids of the run before, if that was killed. Where
+// the leader is lost just now, the next one sees to it.
+func (b *broker) endEarlierRun(ctx context.Context) error {
+	err := b.router.EndEarlierRun(ctx)
+	switch core.KindOf(err) {
+	case core.Unavailable, core.NotLeader, core.Uncertain:
+		b.log.Warn("what the last run of this node owned ends later", "err", err)
+		return ctx.Err()
+	}
+	return err
+}
+
 func (b *broker) serveAMQP(ctx context.Context) error {
 	ln, err := b.listen(ctx, "amqp", b.config.AMQPListen)
 	if ln == nil {
