@@ -325,7 +325,7 @@ func (g *hubGroup) pumpLocked() {
 		g.due = at
 		g.h.timers.set(g, at)
 	}
-	if !g.leaving && g.pending == 0 && g.g.Idle() {
+	if !g.leaving && g.pending == 0 && g.idleLocked() {
 		mark, need := g.g.Leave()
 		if !need {
 			g.dropLocked()
@@ -338,6 +338,9 @@ func (g *hubGroup) pumpLocked() {
 		})
 	}
 }
+
+// idleLocked reports whether nobody uses the group, nor waits for the end of its queue.
+func (g *hubGroup) idleLocked() bool { return g.g.Idle() && len(g.waiting) == 0 }
 
 // deliverLocked hands out what consumers can take.
 func (g *hubGroup) deliverLocked(now int64) {
@@ -528,7 +531,7 @@ func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 	if p.leaving {
 		g.leaving = false
 	}
-	if p.leaving && g.pending == 0 && g.g.Idle() {
+	if p.leaving && g.pending == 0 && g.idleLocked() {
 		g.dropLocked()
 		return
 	}

@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -281,6 +282,21 @@ func TestAutoDelete(t *testing.T) {
 		t.Fatalf("%+v, %v: the last consumer is gone", n, err)
 	}
 	gone(t, r, "q")
+}
+
+// A consumer that leaves before the log knows of it: whoever asks for the queue then is told.
+func TestAutoDeleteAtOnce(t *testing.T) {
+	r, _, _ := atRest(t)
+	for i := range 20 {
+		q := declare(t, r, fmt.Sprint("q", i), router.QueueConfig{AutoDelete: true})
+		c := consume(t, r, router.ConsumeSpec{Queue: q.ID})
+		c.Cancel()
+		c.Close()
+		if n, err := r.CountQueue(timeout(t), q.ID, ""); core.KindOf(err) != core.NotFound && (err != nil || n.Consumers != 0) {
+			t.Fatalf("%+v, %v", n, err)
+		}
+		gone(t, r, q.Name.Name)
+	}
 }
 
 // A queue that is deleted with its last consumer goes when that was lost with the leader.

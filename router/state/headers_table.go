@@ -70,17 +70,39 @@ func (t *headersTable) match(p *passage, m *matching) {
 		return
 	}
 	headers := p.table()
+	get := headers.Get
+	if len(headers) > fewHeaders {
+		get = byName(headers)
+	}
 	for i := range t.bindings {
-		if b := &t.bindings[i]; b.matches(headers) {
+		if b := &t.bindings[i]; b.matches(get) {
 			m.reach(b.to)
 		}
 	}
 }
 
+// fewHeaders are as many as are looked through faster than a map is made.
+const fewHeaders = 16
+
+// byName is headers.Get for a message with many headers.
+func byName(headers message.Table) func(string) (message.Value, bool) {
+	first := make(map[string]int, len(headers))
+	for i := len(headers) - 1; i >= 0; i-- {
+		first[headers[i].Name] = i
+	}
+	return func(name string) (message.Value, bool) {
+		i, ok := first[name]
+		if !ok {
+			return message.Value{}, false
+		}
+		return headers[i].Value, true
+	}
+}
+
 // matches: a wanted header without a value is there to be present.
-func (b *headersBinding) matches(headers message.Table) bool {
+func (b *headersBinding) matches(get func(string) (message.Value, bool)) bool {
 	for _, w := range b.wanted {
-		v, ok := headers.Get(w.Name)
+		v, ok := get(w.Name)
 		ok = ok && (w.Value.Kind() == message.KindVoid || v.Same(w.Value))
 		if ok == b.any {
 			return ok
