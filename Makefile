@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka compat-mqtt crash-short cluster-short ## everything that proves a change: unit tests, then real clients
+test: unit compat-kafka compat-mqtt compat-amqp oracle-amqp-short crash-short crash-amqp-short cluster-short ## everything that proves a change: unit tests, then real clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
