@@ -100,13 +100,13 @@ func TestTimersModel(t *testing.T) {
 					delete(model, string(m.ID))
 				}
 			},
-			"checkpoint": func(t *rapid.T) {
+			"checkpoint": func(*rapid.T) {
 				cp, err := s.Freeze()
 				must(err)
 				must(cp.Write())
 				durable = maps.Clone(model)
 			},
-			"power": func(t *rapid.T) {
+			"power": func(*rapid.T) {
 				left := fs.CrashClone(vfs.CrashCloneCfg{})
 				must(s.Close())
 				fs = left

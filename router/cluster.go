@@ -39,7 +39,7 @@ func (r *Router) members() []core.Member {
 			all[i].Endpoints = m.Endpoints
 		}
 		// Who says that it leads is not away, whatever an earlier leader has noted.
-		all[i].Away = sightings[all[i].ID].Away && !(known && leader.ID == all[i].ID) && all[i].ID != r.log.ID()
+		all[i].Away = sightings[all[i].ID].Away && (!known || leader.ID != all[i].ID) && all[i].ID != r.log.ID()
 	}
 	return all
 }

@@ -253,10 +253,10 @@ func (k *keeper) deleteUnused(ctx context.Context, q core.QueueID, due int64) er
 	}
 	cmd := state.DeleteUnused{Queue: q, Due: due}
 	_, err := k.r.propose(ctx, cmd.Command())
-	switch core.KindOf(err) {
-	case core.NotFound, core.Conflict:
+	if kind := core.KindOf(err); kind == core.NotFound || kind == core.Conflict {
 		return nil
-	case core.OK:
+	}
+	if err == nil {
 		k.r.met.queuesExpired.Inc()
 	}
 	return err

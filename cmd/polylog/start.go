@@ -226,8 +226,7 @@ func (b *broker) serveKafka(ctx context.Context) error {
 // the leader is lost just now, the next one sees to it.
 func (b *broker) endEarlierRun(ctx context.Context) error {
 	err := b.router.EndEarlierRun(ctx)
-	switch core.KindOf(err) {
-	case core.Unavailable, core.NotLeader, core.Uncertain:
+	if k := core.KindOf(err); k == core.Unavailable || k == core.NotLeader || k == core.Uncertain {
 		b.log.Warn("what the last run of this node owned ends later", "err", err)
 		return ctx.Err()
 	}

@@ -30,11 +30,6 @@ func hard(code spec.Code, format string, args ...any) *protocolError {
 	return &protocolError{code: code, text: fmt.Sprintf(format, args...), hard: true}
 }
 
-// notImplemented is the error for what we do not do.
-func notImplemented(id spec.MethodID) *protocolError {
-	return hard(spec.NotImplemented, "%s", id)
-}
-
 // of says which method failed, whatever is being handled.
 func (e *protocolError) of(id spec.MethodID) *protocolError {
 	e.method = id

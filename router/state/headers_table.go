@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 
 	"polylog/core"
@@ -87,8 +88,8 @@ const fewHeaders = 16
 // byName is headers.Get for a message with many headers.
 func byName(headers message.Table) func(string) (message.Value, bool) {
 	first := make(map[string]int, len(headers))
-	for i := len(headers) - 1; i >= 0; i-- {
-		first[headers[i].Name] = i
+	for i, h := range slices.Backward(headers) {
+		first[h.Name] = i
 	}
 	return func(name string) (message.Value, bool) {
 		i, ok := first[name]

@@ -112,8 +112,12 @@ func (c *Config) Validate() error {
 func (c *Config) validateListeners() error {
 	taken := map[string]string{}
 	for _, l := range []struct{ name, addr string }{
-		{"kafka-listen", c.KafkaListen}, {"amqp-listen", c.AMQPListen}, {"http-listen", c.HTTPListen}, {"node-listen", c.NodeListen},
-		{"mqtt-listen", c.MQTTListen}, {"mqtt-ws-listen", c.MQTTWSListen},
+		{"kafka-listen", c.KafkaListen},
+		{"amqp-listen", c.AMQPListen},
+		{"http-listen", c.HTTPListen},
+		{"node-listen", c.NodeListen},
+		{"mqtt-listen", c.MQTTListen},
+		{"mqtt-ws-listen", c.MQTTWSListen},
 	} {
 		if _, port, err := net.SplitHostPort(l.addr); err != nil || port == "0" {
 			continue
