@@ -339,10 +339,11 @@ func TestUnusedQueuesExpire(t *testing.T) {
 	limits := router.QueueLimits{Expires: 1000}
 	q := declare(t, r, "q", router.QueueConfig{Limits: limits})
 	declare(t, r, "r", router.QueueConfig{Limits: limits})
-	checkTimers(t, r)
-	clock.Advance(11 * time.Second) // past the grace time of the new leader
 	c := consume(t, r, router.ConsumeSpec{Queue: q.ID})
 	ready(t, r, q, 0)
+	checkTimers(t, r)
+	clock.Advance(11 * time.Second) // past the grace time of the new leader
+	checkTimers(t, r)
 	gone(t, r, "r")
 	ready(t, r, q, 0)
 	c.Close()
