@@ -392,9 +392,22 @@ func TestTransaction(t *testing.T) {
 	c.send(1, &spec.BasicAck{DeliveryTag: 1}) // is known again
 	commit()
 	c.send(1, &spec.BasicNack{DeliveryTag: 2, Requeue: true})
-	commit()
-	if d := c.delivery(1, "a"); !d.Redelivered || d.DeliveryTag != 3 {
-		t.Fatalf("%+v", d)
+	c.send(1, &spec.TxCommit{})
+	var back *spec.BasicDeliver
+	for range 2 { // in either order
+		switch m := c.method(1).(type) {
+		case *spec.TxCommitOk:
+		case *spec.BasicDeliver:
+			back = m
+			if _, body := c.content(1); string(body) != "a" {
+				t.Fatalf("%q came back", body)
+			}
+		default:
+			t.Fatalf("%s %+v", m.ID(), m)
+		}
+	}
+	if back == nil || !back.Redelivered || back.DeliveryTag != 3 {
+		t.Fatalf("%+v", back)
 	}
 	c.openChannel(2)
 	c.confirmed(2)
