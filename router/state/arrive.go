@@ -15,7 +15,7 @@ import (
 // no more.
 func (s *State) arrive(tx txn, c *cursor, q core.QueueID, p *passage) (rejected bool, err error) {
 	a, err := s.ackQueue(tx, q)
-	if err != nil || a == nil || p.dead != nil && (p.dead.barred(a.queue.Name) || p.refusals.tooMany()) {
+	if err != nil || a == nil || p.dead != nil && (p.dead.barred(a.queue.Name) || p.dead.refused && p.refusals.tooMany()) {
 		return false, err
 	}
 	at := s.attributesOf(a, p)
@@ -144,11 +144,8 @@ type refusals struct {
 
 const maxRefusedArrivals = 10_000
 
-// tooMany counts the arrival of a letter.
+// tooMany counts the arrival of a letter that a refusal led to.
 func (r *refusals) tooMany() bool {
-	if r == nil {
-		return false
-	}
 	r.arrivals++
 	return r.arrivals > maxRefusedArrivals
 }

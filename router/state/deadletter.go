@@ -117,7 +117,7 @@ func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why De
 		p.keys = append(p.keys, []byte(k))
 	}
 	p.setRecord(run, &core.Record{Key: p.keys[0], Headers: letter.Headers, Time: -1})
-	p.dead = &deadLetter{h, why, Attributes{Priority: letter.Priority, Size: letter.Size}, false}
+	p.dead = &deadLetter{history: h, why: why, Attributes: Attributes{Priority: letter.Priority, Size: letter.Size}, refused: led != nil}
 	p.refusals = led
 	err := s.routeLetter(tx, c, a.queue.Name.Namespace, a.limits.DeadLetterExchange, p)
 	return p.dead.taken, err
@@ -149,7 +149,8 @@ type deadLetter struct {
 	history History
 	why     DeathReason
 	Attributes
-	taken bool // by somebody
+	refused bool // a full queue's refusal of a message that was on its way led to it
+	taken   bool // by somebody
 }
 
 // barred reports whether a queue must not get the letter, since it would go round for ever.

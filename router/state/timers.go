@@ -40,13 +40,6 @@ func (s *State) setTimer(tx txn, kind timerKind, id []byte, due int64, value []b
 	return s.timers.Set(tx, append([]byte{byte(kind)}, id...), due, value)
 }
 
-// cancelTimer removes a timer; false where there is none.
-//
-//nolint:unused // wills and retries begin here
-func (s *State) cancelTimer(tx txn, kind timerKind, id []byte) (bool, error) {
-	return s.timers.Cancel(tx, append([]byte{byte(kind)}, id...))
-}
-
 // Tick fires timers that are due by the entry's time, the earliest first.
 type Tick struct {
 	Work int // timers, at most
