@@ -41,7 +41,8 @@ var mayImport = map[string][]string{
 	"protocols/amqp/spec":     {"core/message"},
 	"protocols/amqp/spec/gen": {},
 	"protocols/mqtt":          {"core", "core/message", "core/topicfilter", "core/wire", "router"},
-	"protocols/http":          {"core", "core/message", "core/wire", "router"},
+	"protocols/http":          {"core", "core/message", "core/wire", "router", "protocols/http/front"},
+	"protocols/http/front":    {"core"},
 	"cmd/polylog/config":      {"router", "protocols/mqtt"},
 	"cmd/polylog": {
 		"core", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",

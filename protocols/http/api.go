@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"net"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -75,26 +75,26 @@ type handler func(c *call) error
 type call struct {
 	*fasthttp.RequestCtx
 	*api
-	params    params
+	params    front.Params
 	namespace string
 	principal router.Principal
 	ctx       context.Context //nolint:containedctx // of the call
 	digest    [32]byte        // of a body with messages
-	held      int64           // of Server.bodies
-	turn      uint32          // of keyless; 0: not taken yet
+	budget    front.Budget
+	turn      uint32 // of keyless; 0: not taken yet
 }
 
 // endpoints are the calls of the data plane, by method and path.
-func endpoints() *mux[handler] {
-	m := &mux[handler]{}
+func endpoints() *front.Mux[handler] {
+	m := &front.Mux[handler]{}
 	for _, prefix := range []string{"/v1", "/v1/namespaces/{namespace}"} {
 		for _, e := range calls {
-			m.handle(e.method, prefix+e.path, e.do)
+			m.Handle(e.method, prefix+e.path, e.do)
 		}
 	}
-	m.handle("GET", "/v1/namespaces", listNamespaces)
-	m.handle("PUT", "/v1/namespaces/{namespace}", putNamespace)
-	m.handle("DELETE", "/v1/namespaces/{namespace}", deleteNamespace)
+	m.Handle("GET", "/v1/namespaces", listNamespaces)
+	m.Handle("PUT", "/v1/namespaces/{namespace}", putNamespace)
+	m.Handle("DELETE", "/v1/namespaces/{namespace}", deleteNamespace)
 	return m
 }
 
@@ -150,7 +150,7 @@ const callTimeout = 30 * time.Second
 
 // serveAPI is every data plane request's way in.
 func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
-	methods, ps, err := s.calls.find(string(ctx.URI().PathOriginal()))
+	methods, ps, err := s.calls.Find(string(ctx.URI().PathOriginal()))
 	if err != nil {
 		return err
 	}
@@ -160,17 +160,17 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 	}
 	do, ok := methods[method]
 	if !ok {
-		ctx.Response.Header.Set(fasthttp.HeaderAllow, allowed(methods))
-		return &problem{Status: 405, Code: "method_not_allowed", Detail: "this path takes " + allowed(methods)}
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, front.Allowed(methods))
+		return &problem{Status: 405, Code: "method_not_allowed", Detail: "this path takes " + front.Allowed(methods)}
 	}
-	if err := sameOrigin(ctx); err != nil {
+	if err := front.SameOrigin(ctx); err != nil {
 		return err
 	}
 	a := s.api.Load()
 	if !a.enter() {
-		return &problem{Status: 503, Code: "not_ready", Detail: "the broker is starting or stopping", Retryable: true, retryAfter: 1}
+		return &problem{Status: 503, Code: "not_ready", Detail: "the broker is starting or stopping", Retryable: true, RetryAfter: 1}
 	}
-	c := &call{RequestCtx: ctx, api: a, params: ps, namespace: ps.get("namespace")}
+	c := &call{RequestCtx: ctx, api: a, params: ps, namespace: ps.Get("namespace"), budget: s.front.Budget()}
 	if c.namespace == "" {
 		c.namespace = core.DefaultNamespace
 	}
@@ -181,28 +181,15 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 	c.ctx, cancel = context.WithTimeout(a.ctx, callTimeout)
 	defer func() {
 		cancel()
-		c.srv.bodies.Release(c.held)
+		c.budget.Release()
 		a.calls.Done()
 	}()
 	return do(c)
 }
 
-// sameOrigin refuses what a browser sends for a page of another site: whoever visits that
-// page may use this broker, and the page must not.
-func sameOrigin(ctx *fasthttp.RequestCtx) error {
-	origin := string(ctx.Request.Header.Peek(fasthttp.HeaderOrigin))
-	if origin == "" {
-		return nil
-	}
-	if u, err := url.Parse(origin); err == nil && u.Host != "" && u.Host == string(ctx.Host()) {
-		return nil
-	}
-	return &problem{Status: 403, Code: "cross_origin", Detail: "a page of another origin may not use this broker"}
-}
-
 // name is a parameter as the name of an object in the call's namespace.
 func (c *call) name(param string) core.Name {
-	return core.Name{Namespace: c.namespace, Name: c.params.get(param)}
+	return core.Name{Namespace: c.namespace, Name: c.params.Get(param)}
 }
 
 // answer sends v as JSON.

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"polylog/core/message"
+	"polylog/protocols/http/front"
 )
 
 // CloudEvents 1.0 (the CNCF's specification and its HTTP binding). An event is stored as the
@@ -76,8 +77,8 @@ func eventHeader(v string) (string, bool) {
 	}
 	var b strings.Builder
 	for i := 0; i < len(v); i++ {
-		if v[i] == '%' && i+2 < len(v) && hexDigit(v[i+1]) >= 0 && hexDigit(v[i+2]) >= 0 {
-			b.WriteByte(byte(hexDigit(v[i+1])<<4 | hexDigit(v[i+2])))
+		if v[i] == '%' && i+2 < len(v) && front.HexDigit(v[i+1]) >= 0 && front.HexDigit(v[i+2]) >= 0 {
+			b.WriteByte(byte(front.HexDigit(v[i+1])<<4 | front.HexDigit(v[i+2])))
 			i += 2
 			continue
 		}

@@ -116,21 +116,22 @@ func TestHostileBodies(t *testing.T) {
 // The memory for bodies is shared; what does not fit is told to try again.
 func TestBodyMemoryIsBounded(t *testing.T) {
 	s := newSite(t, nil, func(o *Options) { o.MaxBody, o.BodyMemory = 128<<10, 128<<10 })
-	if !s.server.bodies.TryAcquire(100 << 10) {
+	others := s.server.front.Budget()
+	if !others.Take(100 << 10) {
 		t.Fatal("it is taken")
 	}
 	chunked := fmt.Sprintf("POST /v1/topics/t/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", 64<<10, strings.Repeat("x", 64<<10))
 	if got, body := s.raw(chunked); got != 503 || !strings.Contains(body, `"retryable":true`) {
 		t.Fatalf("%d %s", got, body)
 	}
-	s.server.bodies.Release(100 << 10)
+	others.Release()
 	if got, body := s.raw(chunked); got != 200 {
 		t.Fatalf("%d %s", got, body)
 	}
-	if !s.server.bodies.TryAcquire(128<<10 + 1) {
+	if !others.Take(128<<10 + 1) {
 		t.Fatal("something is not given back")
 	}
-	s.server.bodies.Release(128<<10 + 1)
+	others.Release()
 }
 
 // A body's memory is fasthttp's, which uses it again; messages must not change with it.
@@ -152,13 +153,13 @@ func FuzzPaths(f *testing.F) {
 	}
 	m := endpoints()
 	f.Fuzz(func(t *testing.T, path string) {
-		methods, ps, err := m.find(path)
+		methods, ps, err := m.Find(path)
 		if (err == nil) != (methods != nil) {
 			t.Fatalf("%q: %v, %v", path, methods, err)
 		}
 		for _, p := range ps {
-			if err == nil && (p.value == "" || p.value == "." || p.value == ".." || strings.ContainsAny(p.value, "\x00\n")) {
-				t.Fatalf("%q has %s=%q", path, p.name, p.value)
+			if err == nil && (p.Value == "" || p.Value == "." || p.Value == ".." || strings.ContainsAny(p.Value, "\x00\n")) {
+				t.Fatalf("%q has %s=%q", path, p.Name, p.Value)
 			}
 		}
 	})

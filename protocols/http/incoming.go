@@ -404,7 +404,7 @@ func (c *call) messages() ([]incoming, error) {
 	if err := c.onlyQuery("raw"); err != nil {
 		return nil, err
 	}
-	body, err := c.body(c.srv.opts.MaxBody)
+	body, err := c.body(c.srv.front.MaxBody())
 	if err != nil {
 		return nil, err
 	}

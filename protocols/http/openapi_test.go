@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"polylog/protocols/http/front"
 )
 
 // described is the description of the interface, and a mux that finds a path's template.
-var described = sync.OnceValues(func() (*openapi3.T, *mux[string]) {
+var described = sync.OnceValues(func() (*openapi3.T, *front.Mux[string]) {
 	text, err := openAPIJSON()
 	if err != nil {
 		panic(err)
@@ -20,11 +22,11 @@ var described = sync.OnceValues(func() (*openapi3.T, *mux[string]) {
 	if err != nil {
 		panic(err)
 	}
-	templates := &mux[string]{}
+	templates := &front.Mux[string]{}
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
-			templates.handle(method, path, path)
-			templates.handle(method, strings.Replace(path, "/v1/", "/v1/namespaces/{namespace}/", 1), path)
+			templates.Handle(method, path, path)
+			templates.Handle(method, strings.Replace(path, "/v1/", "/v1/namespaces/{namespace}/", 1), path)
 		}
 	}
 	return doc, templates
@@ -64,7 +66,7 @@ func asDescribed(t *testing.T, method, path string, r reply) {
 		return
 	}
 	doc, templates := described()
-	methods, _, err := templates.find(path)
+	methods, _, err := templates.Find(path)
 	var response *openapi3.ResponseRef
 	if template, ok := methods[method]; err == nil && ok {
 		op := doc.Paths.Value(template).GetOperation(method)

@@ -272,7 +272,7 @@ type settleGroup struct {
 func (c *call) receipts(after func(*receiptsSpec, *source, *receipt) (time.Duration, error)) (
 	spec receiptsSpec, src *source, groups map[settleGroup][]int, rs []receipt, results []resultJSON, err error,
 ) {
-	b, err := c.body(c.srv.opts.MaxBody)
+	b, err := c.body(c.srv.front.MaxBody())
 	if err != nil {
 		return spec, nil, nil, nil, nil, err
 	}

@@ -1,12 +1,6 @@
 package httpd
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
-	"net"
-	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -29,29 +23,6 @@ func (s *Server) table() map[string]fasthttp.RequestHandler {
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})),
 		profiles: profile,
 	}
-}
-
-// handle is every request's way in. A panic in a handler would end the process, for
-// fasthttp does not catch it: it becomes a 500 here.
-func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.opts.Logger.Error("http handler panicked", "path", string(ctx.URI().PathOriginal()), "panic", p, "stack", string(debug.Stack()))
-			refuseWith(ctx, core.E(core.Internal, "panic"))
-		}
-		s.answers.WithLabelValues(strconv.Itoa(ctx.Response.StatusCode())).Inc()
-	}()
-	if err := s.serve(ctx); err != nil {
-		if core.KindOf(err) == core.Internal && !isProblem(err) {
-			s.opts.Logger.Error("http request failed", "method", string(ctx.Method()), "path", string(ctx.URI().PathOriginal()), "err", err)
-		}
-		refuseWith(ctx, err)
-	}
-}
-
-func isProblem(err error) bool {
-	_, ok := errors.AsType[*problem](err)
-	return ok
 }
 
 // serve finds who serves a request.
@@ -89,25 +60,4 @@ func profile(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	pprofhandler.PprofHandler(ctx)
-}
-
-// refuse answers a request that could not be read. fasthttp answers 400 to everything
-// but long headers.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
-	p := problem{Status: 400, Code: "bad_request", Detail: "the request is malformed"}
-	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		p = problem{Status: 408, Code: "too_slow", Detail: "the request did not come in time", Retryable: true}
-	}
-	if small := (*fasthttp.ErrSmallBuffer)(nil); errors.As(err, &small) {
-		p = problem{Status: 431, Code: "headers_too_large", Detail: fmt.Sprintf("the headers have more than %d bytes", maxHeader)}
-	}
-	refuseWith(ctx, &p)
-	s.answers.WithLabelValues(strconv.Itoa(p.Status)).Inc()
-}
-
-// printfLogger takes fasthttp's remarks about its connections.
-type printfLogger struct{ log *slog.Logger }
-
-func (l printfLogger) Printf(format string, args ...any) {
-	l.log.Debug("http connection", "detail", fmt.Sprintf(format, args...))
 }

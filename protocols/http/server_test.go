@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
+
+	"polylog/protocols/http/front"
 )
 
 // fasthttp has two goroutines that only sleep and look: one for the Date header, for
@@ -136,7 +138,7 @@ func TestBadRequests(t *testing.T) {
 	for request, want := range map[string]string{
 		"nonsense\r\n\r\n":                 "400",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": "400",
-		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n":              "431",
+		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*front.MaxHeader) + "\r\n\r\n":        "431",
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n":                                      "400",
 		"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n":        "413",
 		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n":         "404",
@@ -160,7 +162,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	ctx.Request.SetRequestURI("/health/ready") // Ready is nil
-	s.handle(&ctx)
+	s.front.ServeRequest(&ctx)
 	if ctx.Response.StatusCode() != 500 || !strings.Contains(log.String(), "http handler panicked") {
 		t.Fatalf("%d, log %s", ctx.Response.StatusCode(), log.String())
 	}

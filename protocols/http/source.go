@@ -50,7 +50,7 @@ func (c *call) sourceOf(s *router.Subscription) (*source, error) {
 
 // source is the subscription or queue of the path, for whoever takes its messages.
 func (c *call) source() (*source, error) {
-	if c.params.get("subscription") != "" {
+	if c.params.Get("subscription") != "" {
 		s, err := c.subscription(router.OpRead)
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package httpd
+package front
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A mux finds the handler of a path. It looks at the path as the client sent it, takes that
+// Mux finds the handler of a path. It looks at the path as the client sent it, takes that
 // apart at its slashes, and decodes each part once: what a handler is given is what it was
 // chosen by. Paths that mean one thing to one reader and another to the next (dots, empty
 // parts, bad escapes, zero bytes) are refused before.
@@ -14,7 +14,7 @@ import (
 // A pattern's parts are words, or parameters in braces; the last one may have a verb behind
 // it: /v1/queues/{queue}:purge. The verb is found in the undecoded path, so a name may have
 // a colon, written %3A.
-type mux[H any] struct{ root node[H] }
+type Mux[H any] struct{ root node[H] }
 
 type node[H any] struct {
 	words   map[string]*node[H]
@@ -24,20 +24,21 @@ type node[H any] struct {
 	verbs   map[string]*node[H]
 }
 
-// params are the decoded parameters of a path.
-type params []struct{ name, value string }
+// Params are the decoded parameters of a path.
+type Params []struct{ Name, Value string }
 
-func (p params) get(name string) string {
+// Get is a parameter by its name; empty where there is none.
+func (p Params) Get(name string) string {
 	for _, one := range p {
-		if one.name == name {
-			return one.value
+		if one.Name == name {
+			return one.Value
 		}
 	}
 	return ""
 }
 
-// handle adds a handler. Patterns are ours: one that is there already is overwritten.
-func (m *mux[H]) handle(method, pattern string, h H) {
+// Handle adds a handler. Patterns are ours: one that is there already is overwritten.
+func (m *Mux[H]) Handle(method, pattern string, h H) {
 	n := &m.root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pattern, "/"), "/") {
 		word, verb, _ := strings.Cut(part, ":")
@@ -71,10 +72,10 @@ func child[H any](m *map[string]*node[H], key string) *node[H] {
 	return n
 }
 
-// find is the handlers, by method, of a path as it was sent. Nothing of path is kept.
-func (m *mux[H]) find(path string) (methods map[string]H, ps params, err error) {
+// Find is the handlers, by method, of a path as it was sent. Nothing of path is kept.
+func (m *Mux[H]) Find(path string) (methods map[string]H, ps Params, err error) {
 	if path == "" || path[0] != '/' {
-		return nil, nil, &problem{Status: 400, Code: "bad_path", Detail: "the path does not begin with a slash"}
+		return nil, nil, &Problem{Status: 400, Code: "bad_path", Detail: "the path does not begin with a slash"}
 	}
 	n := &m.root
 	rest, more := path[1:], true
@@ -84,7 +85,7 @@ func (m *mux[H]) find(path string) (methods map[string]H, ps params, err error) 
 		if !more {
 			verb = n.verbOf(raw)
 		}
-		part, err := decodePart(strings.TrimSuffix(raw, verb))
+		part, err := DecodePart(strings.TrimSuffix(raw, verb))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -92,14 +93,14 @@ func (m *mux[H]) find(path string) (methods map[string]H, ps params, err error) 
 			n = &node[H]{} // not found, unless the path turns out to be a bad one
 		}
 		if n.name != "" {
-			ps = append(ps, struct{ name, value string }{n.name, part})
+			ps = append(ps, struct{ Name, Value string }{n.name, part})
 		}
 		if verb != "" {
 			n = n.verbs[verb[1:]]
 		}
 	}
 	if n.methods == nil {
-		return nil, nil, &problem{Status: 404, Code: "no_such_path", Detail: "there is nothing at this path"}
+		return nil, nil, &Problem{Status: 404, Code: "no_such_path", Detail: "there is nothing at this path"}
 	}
 	return n.methods, ps, nil
 }
@@ -122,10 +123,10 @@ func (n *node[H]) verbOf(raw string) string {
 	return raw[i:]
 }
 
-// decodePart undoes the percent-encoding of a path's part.
-func decodePart(raw string) (string, error) {
+// DecodePart undoes the percent-encoding of a path's part.
+func DecodePart(raw string) (string, error) {
 	bad := func(why string) (string, error) {
-		return "", &problem{Status: 400, Code: "bad_path", Detail: "a part of the path " + why}
+		return "", &Problem{Status: 400, Code: "bad_path", Detail: "a part of the path " + why}
 	}
 	part := raw
 	if strings.IndexByte(raw, '%') >= 0 {
@@ -135,10 +136,10 @@ func decodePart(raw string) (string, error) {
 				b = append(b, raw[i])
 				continue
 			}
-			if i+2 >= len(raw) || hexDigit(raw[i+1]) < 0 || hexDigit(raw[i+2]) < 0 {
+			if i+2 >= len(raw) || HexDigit(raw[i+1]) < 0 || HexDigit(raw[i+2]) < 0 {
 				return bad("has a percent sign that two hexadecimal digits do not follow")
 			}
-			b = append(b, byte(hexDigit(raw[i+1])<<4|hexDigit(raw[i+2])))
+			b = append(b, byte(HexDigit(raw[i+1])<<4|HexDigit(raw[i+2])))
 			i += 2
 		}
 		part = string(b)
@@ -156,7 +157,8 @@ func decodePart(raw string) (string, error) {
 	return part, nil
 }
 
-func hexDigit(c byte) int {
+// HexDigit is the value of a hexadecimal digit; -1 of what is none.
+func HexDigit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
 		return int(c - '0')
@@ -168,8 +170,8 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// allowed are the methods of a path, for the Allow header.
-func allowed[H any](methods map[string]H) string {
+// Allowed are the methods of a path, for the Allow header.
+func Allowed[H any](methods map[string]H) string {
 	var all []string
 	for m := range methods {
 		all = append(all, m)
