@@ -54,7 +54,7 @@ type conn struct {
 
 	decoder   spec.Decoder
 	channels  map[uint16]*channel
-	assembled int // bytes of bodies that are being received
+	announced int // bytes of the bodies that are being received in several frames, once they are whole
 
 	out      output
 	flight   flight

@@ -17,6 +17,7 @@ type content struct {
 	props  spec.Properties
 	size   int
 	body   *buffer // nil: none has come, or the whole body lies in one frame
+	upload *upload // what the body has of the memory of all; nil where body is
 }
 
 type contentPhase uint8
@@ -35,9 +36,9 @@ func (t *content) begin(m *spec.BasicPublish) { t.phase, t.method = contentHeade
 // endContent forgets the message.
 func (ch *channel) endContent() {
 	t := &ch.content
-	if t.body != nil {
-		ch.conn.assembled -= len(t.body.b)
-		ch.conn.srv.memory.add(-cap(t.body.b))
+	if t.upload != nil {
+		ch.conn.announced -= t.size
+		ch.conn.srv.memory.release(t.upload)
 		t.body.release()
 	}
 	*t = content{}
@@ -76,7 +77,7 @@ func (ch *channel) contentHeader(ctx context.Context, payload []byte) error {
 		ch.endContent()
 		return ch.check(soft(spec.PreconditionFailed, "message size %d is larger than configured max size %d", size, ch.conn.srv.opts.MaxMessageBytes), spec.BasicPublishID)
 	}
-	if err := ch.conn.awaitMemory(ctx); err != nil {
+	if err := ch.conn.await(ctx, ch.conn.srv.memory.enter()); err != nil {
 		return err
 	}
 	t.phase, t.size = contentBody, int(size)
@@ -86,10 +87,10 @@ func (ch *channel) contentHeader(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// growBody makes room for n bytes more of the body. The memory grows with what has come, not
-// with what was announced.
+// growBody makes room for n bytes more of the body. What all messages may have is counted by
+// what was announced; the memory itself grows with what has come.
 func (ch *channel) growBody(ctx context.Context, n int) error {
-	t, c := &ch.content, ch.conn
+	t := &ch.content
 	have := 0
 	if t.body != nil {
 		have = len(t.body.b)
@@ -97,21 +98,29 @@ func (ch *channel) growBody(ctx context.Context, n int) error {
 	if have+n > t.size {
 		return hard(spec.FrameError, "content body of %d bytes is longer than the %d of its header", have+n, t.size).of(spec.BasicPublishID)
 	}
-	if c.assembled+n > 2*c.srv.opts.MaxMessageBytes {
-		return hard(spec.ResourceError, "more than %d bytes of unfinished messages", 2*c.srv.opts.MaxMessageBytes).of(spec.BasicPublishID)
-	}
-	if err := c.awaitHard(ctx); err != nil {
-		return err
-	}
 	if t.body == nil {
-		t.body = getBuffer()
-		c.srv.memory.add(cap(t.body.b))
+		if err := ch.beginUpload(ctx); err != nil {
+			return err
+		}
 	}
 	if before := cap(t.body.b); have+n > before {
-		want := min(t.size, max(have+n, 2*before))
-		t.body.b = slices.Grow(t.body.b, want-have)
-		c.srv.memory.add(cap(t.body.b) - before)
+		t.body.b = slices.Grow(t.body.b, min(t.size, max(have+n, 2*before))-have)
 	}
+	return nil
+}
+
+// beginUpload waits until there is memory for a message that comes in several frames.
+func (ch *channel) beginUpload(ctx context.Context) error {
+	t, c := &ch.content, ch.conn
+	if most := 2 * c.srv.opts.MaxMessageBytes; c.announced+t.size > most {
+		return hard(spec.ResourceError, "more than %d bytes of unfinished messages", most).of(spec.BasicPublishID)
+	}
+	u := &upload{conn: c, size: int64(t.size)}
+	if err := c.await(ctx, c.srv.memory.reserve(u, c.announced > 0)); err != nil {
+		return err
+	}
+	c.announced += t.size
+	t.upload, t.body = u, getBuffer()
 	return nil
 }
 
@@ -119,13 +128,14 @@ func (ch *channel) growBody(ctx context.Context, n int) error {
 func (ch *channel) fill(n int) []byte {
 	b := ch.content.body.b
 	ch.content.body.b = b[:len(b)+n]
-	ch.conn.assembled += n
 	return b[len(b) : len(b)+n]
 }
 
 // bodyGrew publishes the message when it is whole.
 func (ch *channel) bodyGrew(ctx context.Context) error {
-	if t := &ch.content; len(t.body.b) == t.size {
+	t := &ch.content
+	t.upload.got.Store(int64(len(t.body.b)))
+	if len(t.body.b) == t.size {
 		return ch.received(ctx, t.body.b)
 	}
 	return nil

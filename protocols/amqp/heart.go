@@ -75,6 +75,7 @@ func (s *Server) sweep() {
 			for _, c := range cs {
 				c.look(now)
 			}
+			s.giveUpStalled(now)
 			if now.Sub(looked) >= vhostInterval {
 				looked = now
 				s.leaveDeleted(cs)

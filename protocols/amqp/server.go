@@ -34,14 +34,13 @@ type Options struct {
 	MaxMessageBytes  int           // default 16 MiB
 	MaxInFlightBytes int           // published by a connection and not settled, default 8 MiB
 	// MessageMemory is for messages that are being received or not settled, of all
-	// connections; beyond it they wait, beyond twice as much those half received too.
-	// Default 128 MiB.
+	// connections; nobody may begin another one beyond it. Default 128 MiB.
 	MessageMemory int64
 
 	heartbeatUnit time.Duration // what clients count heartbeats in; 1 s
 	silence       time.Duration // before a client whose login failed is reset; 3 s
 	patience      time.Duration // of a client that waits for memory before it is told; 1 s
-	stall         time.Duration // of a message for which there is no memory; 30 s
+	stall         time.Duration // in which what is half received has to gain, when others wait for memory; 30 s
 	closeGrace    time.Duration // for what Close cut off to end; default 5 s
 }
 
@@ -108,7 +107,7 @@ func NewServer(o Options) (*Server, error) {
 		opts:     o,
 		log:      o.Logger,
 		router:   o.Router,
-		memory:   memory{limit: o.MessageMemory},
+		memory:   memory{limit: o.MessageMemory, uploads: map[*upload]struct{}{}},
 		run:      rand.Text()[:8],
 		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
