@@ -114,6 +114,7 @@ type Router struct {
 	defs       queueDefs
 	leases     leases
 	leaseWatch leaseWatch
+	claims     claims
 
 	creating  atomic.Int64  // partitions that are proposed just now
 	sweepable chan struct{} // wakes sweepLoop
@@ -161,6 +162,7 @@ func New(o Options) (*Router, error) {
 	r.hub.init(r)
 	r.consumers.init(r)
 	r.leases.init(r)
+	r.claims.init()
 	r.keeper.init(r)
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
@@ -204,6 +206,7 @@ func New(o Options) (*Router, error) {
 // Close stops the router's loops and waits for them. It may be called again.
 func (r *Router) Close() {
 	r.stopOnce.Do(func() {
+		r.claims.close()
 		r.stop()
 		r.loops.Wait()
 		r.leases.close()

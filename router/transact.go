@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"polylog/core"
@@ -41,7 +42,9 @@ func (r *Router) Transact(p Principal, ops []TxOp, done func([]Routed, error)) {
 	case err != nil:
 		t.refuse(failed, err)
 	case len(t.order) > 0:
-		go t.claimAndPropose()
+		if !r.claims.start(t.claimAndPropose) {
+			t.refuse(-1, core.E(core.Closed, "the router is closed"))
+		}
 	default:
 		t.propose()
 	}
@@ -130,14 +133,46 @@ func (t *transaction) settle(p Principal, op *TxOp) error {
 }
 
 // claimAndPropose proposes the transaction if the deliveries are who says so's.
-func (t *transaction) claimAndPropose() {
+func (t *transaction) claimAndPropose(ctx context.Context) {
 	for _, g := range t.order {
-		if err := t.claim(g); err != nil {
+		if err := t.claim(ctx, g); err != nil {
 			t.refuse(-1, err)
 			return
 		}
 	}
 	t.propose()
+}
+
+// claims are the goroutines of transactions that ask the dispatcher.
+type claims struct {
+	ctx  context.Context //nolint:containedctx // ends when the router closes
+	stop context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	wg     sync.WaitGroup // added to under mu
+}
+
+func (c *claims) init() { c.ctx, c.stop = context.WithCancel(context.Background()) }
+
+// start runs fn on a goroutine, with a context that ends when the router closes. It is false,
+// and fn does not run, when that has begun.
+func (c *claims) start(fn func(context.Context)) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.wg.Go(func() { fn(c.ctx) })
+	}
+	return !c.closed
+}
+
+// close ends the goroutines and waits for them.
+func (c *claims) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	c.wg.Wait()
 }
 
 // claimPatience is how long a transaction waits for the dispatcher to say whose its deliveries
@@ -146,8 +181,8 @@ const claimPatience = 10 * time.Second
 
 // claim finds out whether all deliveries of a group are still those of who has the receipts,
 // and all of one leader's: they stay so in its term, unless their consumer goes.
-func (t *transaction) claim(g *txGroup) error {
-	ctx, cancel := context.WithTimeout(context.Background(), claimPatience)
+func (t *transaction) claim(ctx context.Context, g *txGroup) error {
+	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
 	for rs := range slices.Chunk(g.receipts, receiptsPerMessage) {
 		a, err := t.r.consumers.ask(ctx, toHub{kind: hubHold, queue: g.Queue, group: g.Group, receipts: rs})

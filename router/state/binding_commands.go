@@ -84,10 +84,8 @@ func (s *State) bind(tx txn, body []byte) core.Result {
 			return core.Result{}
 		}
 	}
-	if t, ok := source.table.(interface{ room(*Binding) *core.Error }); ok {
-		if err := t.room(b); err != nil {
-			return core.Result{Err: err}
-		}
+	if err := s.routing.roomFor(source, b); err != nil {
+		return core.Result{Err: err}
 	}
 	for _, x := range [...]*exchange{source, destination} {
 		if x != nil && x.ID == 0 {

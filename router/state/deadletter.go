@@ -123,8 +123,8 @@ func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why De
 	return p.dead.taken, err
 }
 
-// routeLetter routes a dead letter. An exchange that does not exist is none. A topic takes no reference to an earlier entry of the log, since its
-// partitions are searched by log index.
+// routeLetter routes a dead letter. An exchange that does not exist is none. A topic takes no
+// reference to an earlier entry of the log, since its partitions are searched by log index.
 func (s *State) routeLetter(tx txn, c *cursor, namespace, exchange string, p *passage) error {
 	v := s.routing.vhosts[namespace]
 	if v == nil {
@@ -138,6 +138,9 @@ func (s *State) routeLetter(tx txn, c *cursor, namespace, exchange string, p *pa
 	to := d
 	if p.run.Index != c.index {
 		to.topicsEnd = to.topics
+	}
+	if !p.dead.history.spread(to.len(), p.dead.why) {
+		return nil
 	}
 	p.dead.taken = to.topicsEnd > to.topics
 	_, err = s.deliver(tx, c, p, to)

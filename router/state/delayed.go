@@ -114,20 +114,21 @@ func (s *State) holdBack(tx txn, c *cursor, x *exchange, p *passage) error {
 	return s.setTimer(tx, timerDelayed, delayedID(x.ID, d.ref), dueOf(c, p), d.encode())
 }
 
-// letGo routes a message that was held back. It goes nowhere where its exchange is gone.
-func (s *State) letGo(tx txn, c *cursor, id, value []byte) error {
+// letGo routes a message that was held back, and says to how many places. It goes nowhere where
+// its exchange is gone.
+func (s *State) letGo(tx txn, c *cursor, id, value []byte) (places int, err error) {
 	exchange, d, err := decodeDelayed(id, value)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	tx.Unhold(d.ref.Index)
 	x := s.routing.exchanges[exchange]
 	if x == nil {
-		return nil
+		return 0, nil
 	}
 	v := s.routing.vhosts[x.Name.Namespace]
 	if v == nil {
-		return nil
+		return 0, nil
 	}
 	p := new(passage)
 	p.setRecord(core.Run{MaxTime: c.time, Ref: d.ref}, &d.record)
@@ -142,6 +143,6 @@ func (s *State) letGo(tx txn, c *cursor, id, value []byte) error {
 	to := m.ended()
 	defer m.drop(to)
 	to.topicsEnd = to.topics // a partition is searched by log index: it takes nothing older
-	_, err = s.deliver(tx, c, p, to)
-	return err
+	r, err := s.deliver(tx, c, p, to)
+	return r.queues, err
 }

@@ -52,6 +52,7 @@ func (s *State) removeExchange(tx txn, x *exchange) {
 	}
 	tx.Delete(exchangeKey(x.Name))
 	delete(r.exchanges, x.ID)
+	r.weights -= x.weights
 	if r.taps[x.Topic] == x {
 		delete(r.taps, x.Topic)
 	}

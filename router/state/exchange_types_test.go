@@ -246,11 +246,11 @@ func TestConsistentHash(t *testing.T) {
 		t.Fatal("keys go to what is gone")
 	}
 	huge := Binding{Source: b.x.Name, Key: fmt.Sprint(maxWeight)}
-	for range maxPoints / pointsPerWeight / maxWeight {
+	for range maxWeights / maxWeight {
 		b.bind(huge.Key)
 	}
-	if err := b.x.table.(*hashTable).room(&huge); core.KindOf(err) != core.Limit {
-		t.Fatalf("%d points: %v", len(b.x.table.(*hashTable).ring), err)
+	if err := b.s.routing.roomFor(b.x, &huge); core.KindOf(err) != core.Limit {
+		t.Fatalf("weights of %d: %v", b.x.weights, err)
 	}
 	for _, key := range []string{"", "x", "-1", "0", "10001", "99999999999999999999"} {
 		if err := checkWeight(&Binding{Key: key}); core.KindOf(err) != core.Invalid {
@@ -351,5 +351,49 @@ func TestRouteByReference(t *testing.T) {
 	runs, err := m.store.Runs(at.Queues[core.PartitionOf([]byte("foobar"), 5)], 0, 10, nil)
 	if err != nil || len(runs) != 1 || runs[0].Ref != run.Ref {
 		t.Fatalf("%+v, %v", runs, err)
+	}
+}
+
+// The rings of all hash exchanges are bounded together; one that is deleted makes room.
+func TestWeightsOfAllExchanges(t *testing.T) {
+	m, e := newMachine(t), newEntries()
+	apply := func(c core.Command) core.Result { return m.state.Apply(e.take(c))[0][0] }
+	q := DeclareQueue{Name: core.TopicName("q")}
+	apply(q.Command())
+	bind := func(x string, weight int) error {
+		b := Bind{Binding{Source: core.TopicName(x), Destination: q.Name, Key: fmt.Sprint(weight)}}
+		if r := apply(b.Command()); r.Err != nil {
+			return r.Err
+		}
+		return nil
+	}
+	for i := range 3 {
+		d := DeclareExchange{Name: core.TopicName(fmt.Sprint("x", i)), Config: ExchangeConfig{Type: TypeConsistentHash}}
+		apply(d.Command())
+	}
+	for x := range 6 {
+		if err := bind(fmt.Sprint("x", x/3), maxWeight-x%3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := bind("x2", maxWeight); core.KindOf(err) != core.Limit {
+		t.Fatalf("%d of weights in all: %v", m.state.routing.weights, err)
+	}
+	if err := bind("x2", 1); err != nil {
+		t.Fatal(err)
+	}
+	gone := DeleteExchange{Name: core.TopicName("x0")}
+	if r := apply(gone.Command()); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := bind("x2", maxWeight); err != nil {
+		t.Fatal(err)
+	}
+	weights := m.state.routing.weights
+	sweep := Sweep{Work: 1000}
+	apply(sweep.Command())
+	m.must(m.state.loadRouting())
+	if m.state.routing.weights != weights {
+		t.Errorf("weights of %d, after a restart %d", weights, m.state.routing.weights)
 	}
 }

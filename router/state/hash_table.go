@@ -32,7 +32,9 @@ func (p hashPoint) compare(o hashPoint) int {
 const (
 	pointsPerWeight = 32 // one weight's share is then right to about a sixth
 	maxWeight       = 10_000
-	maxPoints       = 1 << 20 // of one exchange
+	// The weights of one exchange, and of all: 16 bytes a point.
+	maxWeights    = 1 << 15
+	maxAllWeights = 1 << 16
 )
 
 func newHashTable(x *Exchange) routingTable {
@@ -89,10 +91,21 @@ func checkWeight(b *Binding) *core.Error {
 	return nil
 }
 
-// room is nil when there is room for a binding of this weight.
-func (t *hashTable) room(b *Binding) *core.Error {
-	if w := weightOf(b.Key); len(t.ring)+w*pointsPerWeight > maxPoints {
-		return core.E(core.Limit, "the weights of exchange %s are more than %d in all", b.Source, maxPoints/pointsPerWeight)
+// weight is what a binding of x with a key weighs; 0 where x is of another type.
+func (x *exchange) weight(key string) int {
+	if _, ok := x.table.(*hashTable); !ok {
+		return 0
+	}
+	return weightOf(key)
+}
+
+// roomFor is nil when there is room for the weight of a binding of x.
+func (r *routing) roomFor(x *exchange, b *Binding) *core.Error {
+	switch w := x.weight(b.Key); {
+	case w > 0 && x.weights+w > maxWeights:
+		return core.E(core.Limit, "the weights of exchange %s are more than %d in all", b.Source, maxWeights)
+	case w > 0 && r.weights+w > maxAllWeights:
+		return core.E(core.Limit, "the weights of all %s exchanges are more than %d", TypeConsistentHash, maxAllWeights)
 	}
 	return nil
 }

@@ -45,6 +45,28 @@ type History struct {
 	Exchange string
 	Keys     []string
 	Deaths   []Death // by the last time of each, the newest last
+	// Copies is how many there may be of the message like this one since a consumer last gave it
+	// up: the product of how many queues each of its deaths led to. 0 is 1.
+	Copies int64
+}
+
+// maxCopies bounds Copies where more than one death makes copies. What an exchange does with
+// dead letters is bounded by the bindings that somebody made, but queues that are each other's
+// dead letter exchange make k! of one message.
+const maxCopies = 10_000
+
+// spread notes that the message, which died last for a reason, goes on to n places; false when it
+// goes no further, as there would be too many of it.
+func (h *History) spread(n int, why DeathReason) bool {
+	copies, n64 := max(h.Copies, 1), int64(max(n, 1))
+	if why == DeathRejected || why == DeathLimit {
+		copies = 1 // consumers do not do that for ever
+	}
+	if copies > 1 && n64 > 1 && copies*n64 > maxCopies {
+		return false
+	}
+	h.Copies = copies * n64
+	return true
 }
 
 // maxDeaths bounds what is kept of a message that goes round in circles: its first death
@@ -84,8 +106,11 @@ func (h *History) cycles(q core.Name) bool {
 	return false
 }
 
-// historyVersion is that of a value which level 2 does not know.
-const historyVersion = 2
+// Versions of values that level 2 does not know.
+const (
+	historyVersion       = 2
+	historyCopiesVersion = 3
+)
 
 // plain reports whether there is nothing but what level 2 knows.
 func (h *History) plain() bool {
@@ -95,16 +120,21 @@ func (h *History) plain() bool {
 			return false
 		}
 	}
-	return h.Exchange == "" && len(h.Keys) == 0
+	return h.Exchange == "" && len(h.Keys) == 0 && h.Copies <= 1
 }
 
 // encode is a version byte and the deaths: name, offset uvarint, reason byte, time varint. In
 // version 2 each has more: count uvarint, first byte, and the way: exchange, count uvarint,
-// keys; and the way of the letter itself comes before them all.
+// keys; and the way of the letter itself comes before them all. Version 3 is that with the copies
+// as uvarint in front, where there may be more than one.
 func (h *History) encode() []byte {
 	plain := h.plain()
 	b := []byte{valueVersion}
-	if !plain {
+	switch {
+	case plain:
+	case h.Copies > 1:
+		b = appendWay(wire.AppendUvarint([]byte{historyCopiesVersion}, uint64(h.Copies)), h.Exchange, h.Keys)
+	default:
 		b = appendWay([]byte{historyVersion}, h.Exchange, h.Keys)
 	}
 	for i := range h.Deaths {
@@ -141,10 +171,13 @@ func readWay(r *wire.Reader) (exchange string, keys []string) {
 func decodeHistory(v []byte) (h History, err error) {
 	r := wire.NewReader(v)
 	version := r.Byte()
-	if version != valueVersion && version != historyVersion {
-		return h, core.E(core.Corrupt, "deaths: value of version %d, this binary knows %d", version, historyVersion)
+	if version < valueVersion || version > historyCopiesVersion {
+		return h, core.E(core.Corrupt, "deaths: value of version %d, this binary knows up to %d", version, historyCopiesVersion)
 	}
-	if version == historyVersion {
+	if version == historyCopiesVersion {
+		h.Copies = int64(min(r.Uvarint(), math.MaxInt32))
+	}
+	if version >= historyVersion {
 		h.Exchange, h.Keys = readWay(&r)
 	}
 	for r.Len() > 0 {
@@ -152,7 +185,7 @@ func decodeHistory(v []byte) (h History, err error) {
 			Queue: readName(&r), Offset: core.Offset(r.Uvarint()), Reason: DeathReason(r.Byte()), Time: r.Varint(),
 			Count: 1, First: len(h.Deaths) == 0,
 		}
-		if version == historyVersion {
+		if version >= historyVersion {
 			d.Count, d.First = int(min(r.Uvarint(), math.MaxInt32)), r.Bool()
 			d.Exchange, d.Keys = readWay(&r)
 		}

@@ -18,6 +18,7 @@ type routing struct {
 	destinations map[destinationID]*destination
 	doomed       doomedBindings
 	taps         map[core.QueueID]*exchange // exchanges of topics, by the first queue
+	weights      int                        // of the bindings of all hash exchanges
 	match        matching
 }
 
@@ -34,6 +35,7 @@ type exchange struct {
 	Exchange
 	table    routingTable
 	bindings int          // of which it is the source
+	weights  int          // of its bindings, where it is a hash exchange
 	as       *destination // nil when no binding leads to it
 	gone     bool
 	seen     uint64 // the last match that came by
@@ -120,7 +122,8 @@ func (r *routing) bind(id bindingID, b *Binding) {
 	to := r.destination(id.to)
 	to.bindings++
 	if x := r.exchanges[id.source]; x != nil {
-		x.bindings++
+		w := x.weight(b.Key)
+		x.bindings, x.weights, r.weights = x.bindings+1, x.weights+w, r.weights+w
 		x.table.add(&link{b.Key, b.Arguments, to})
 	}
 }
@@ -130,7 +133,8 @@ func (r *routing) unbind(id bindingID, b *Binding) *exchange {
 	to := r.destinations[id.to]
 	x := r.exchanges[id.source]
 	if x != nil {
-		x.bindings--
+		w := x.weight(b.Key)
+		x.bindings, x.weights, r.weights = x.bindings-1, x.weights-w, r.weights-w
 		x.table.remove(&link{b.Key, b.Arguments, to})
 	}
 	if to.bindings--; to.bindings == 0 {

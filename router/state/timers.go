@@ -20,13 +20,13 @@ type timerKind byte
 // timerDelayed is for a message that an exchange holds back (delayed.go).
 const timerDelayed timerKind = 'd'
 
-// fire does what a timer is for. It has a bounded amount of work.
-func (s *State) fire(tx txn, c *cursor, kind timerKind, id, value []byte) error {
+// fire does what a timer is for, and says to how many places it has led.
+func (s *State) fire(tx txn, c *cursor, kind timerKind, id, value []byte) (places int, err error) {
 	switch kind {
 	case timerDelayed:
 		return s.letGo(tx, c, id, value)
 	default:
-		return core.E(core.Corrupt, "timer %x is of kind %d, which this program does not know", id, kind)
+		return 0, core.E(core.Corrupt, "timer %x is of kind %d, which this program does not know", id, kind)
 	}
 }
 
@@ -40,7 +40,8 @@ func (s *State) setTimer(tx txn, kind timerKind, id []byte, due int64, value []b
 	return s.timers.Set(tx, append([]byte{byte(kind)}, id...), due, value)
 }
 
-// Tick fires timers that are due by the entry's time, the earliest first.
+// Tick fires timers that are due by the entry's time, the earliest first. When those that it
+// has fired led to more than maxTapWork places, the rest stays for the next one.
 type Tick struct {
 	Work int // timers, at most
 }
@@ -72,12 +73,20 @@ func (s *State) tick(tx txn, c *cursor, body []byte) core.Result {
 	if err != nil {
 		return s.storeResult(err)
 	}
+	fired, places := 0, 0
 	for _, t := range s.due {
-		if err := s.fire(tx, c, timerKind(t.ID[0]), t.ID[1:], t.Value); err != nil {
+		if places > maxTapWork {
+			if err := s.timers.Set(tx, t.ID, t.Due, t.Value); err != nil {
+				return s.storeResult(err)
+			}
+			continue
+		}
+		n, err := s.fire(tx, c, timerKind(t.ID[0]), t.ID[1:], t.Value)
+		if err != nil {
 			return s.storeResult(err)
 		}
+		fired, places = fired+1, places+n
 	}
-	fired := len(s.due)
 	clear(s.due)
 	return core.Result{Body: wire.AppendUvarint(nil, uint64(fired))}
 }
