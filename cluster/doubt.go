@@ -71,10 +71,11 @@ func (n *Node) doubt() {
 const doubtTimeout = 100 * time.Millisecond
 
 // shareDoubt is told that another node asks for a pre-vote, before raft is. It returns when
-// raft has forgotten a leader that this node misses too.
-func (n *Node) shareDoubt() {
+// raft has forgotten a leader that this node misses too, and reports whether this node stands
+// for election itself.
+func (n *Node) shareDoubt() (stands bool) {
 	if n.silence() < n.missing() {
-		return
+		return n.raft.State() == raft.Candidate
 	}
 	changed := n.LeaderChanged()
 	n.doubt()
@@ -85,9 +86,27 @@ func (n *Node) shareDoubt() {
 		case <-changed:
 			changed = n.LeaderChanged()
 		case <-limit.C:
-			return
+			return false
 		case <-n.stop:
-			return
+			return false
 		}
 	}
+	return true // raft's next step
+}
+
+// Two that miss the leader stand at about the same time, as one takes the other along. Each
+// would win the other's pre-vote, give itself its vote and lose an election time-out. So of two
+// that stand the one with the greater id has the other wait for its answer, in which time it
+// is elected, if its log allows.
+
+// letRivalWait hands a rival's call on once there is another leader, or time enough for one to come.
+func (n *Node) letRivalWait(rpc raft.RPC) {
+	limit := time.NewTimer(n.missing() / 8)
+	defer limit.Stop()
+	select {
+	case <-n.LeaderChanged():
+	case <-limit.C:
+	case <-n.stop:
+	}
+	n.handOn(rpc)
 }

@@ -35,15 +35,22 @@ func (n *Node) inspectLoop() {
 				continue
 			}
 			n.stepwise(rpc.Command)
-			if _, ok := rpc.Command.(*raft.RequestPreVoteRequest); ok {
-				n.shareDoubt()
+			if c, ok := rpc.Command.(*raft.RequestPreVoteRequest); ok {
+				if n.shareDoubt() && n.o.NodeID > string(c.ID) && n.electable() == nil {
+					n.loops.Go(func() { n.letRivalWait(rpc) })
+					continue
+				}
 			}
-			select {
-			case n.transport.inspected <- rpc:
-			case <-n.stop:
-				return
-			}
+			n.handOn(rpc)
 		}
+	}
+}
+
+// handOn gives raft a call.
+func (n *Node) handOn(rpc raft.RPC) {
+	select {
+	case n.transport.inspected <- rpc:
+	case <-n.stop:
 	}
 }
 

@@ -45,7 +45,7 @@
 // # Limits
 //
 // A goroutine that waits for a mutex keeps the bubble's clock from going on, so whoever
-// holds one must not wait for time. So no disk here is slow, and connections take
+// holds one must not wait for time. So no disk here is slow, but for votes, and connections take
 // every byte at once. Nor are bits flipped. compat-tests/faults has these, on
 // real processes. Where a sync of the vote file fails, the process ends at once.
 package simtest

@@ -10,10 +10,10 @@ import (
 )
 
 // After a leader's death the others elect when the first of them misses it, not the last: the
-// election is over within 1.75 times ElectionTimeout, on the bubble's clock, but for those in
-// which both stand at once.
+// election is over within 1.75 times ElectionTimeout, on the bubble's clock, also when both
+// stand at once and their disks are slow with votes (one of five was split so).
 func TestElectionAfterKill(t *testing.T) {
-	const worlds, kills, timeout = 4, 5, time.Second // as node.boot has it
+	const worlds, kills, timeout = 12, 5, time.Second // as node.boot has it
 	var gaps []time.Duration
 	for seed := range uint64(worlds) {
 		runtime.GC()
@@ -21,6 +21,7 @@ func TestElectionAfterKill(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(Sim{Seed: seed})
 			for _, nd := range w.nodes {
+				nd.slowVotes.Store(int64(5 * time.Millisecond))
 				w.loops.Go(nd.supervise)
 			}
 			defer func() { close(w.done); w.loops.Wait() }()
@@ -46,7 +47,7 @@ func TestElectionAfterKill(t *testing.T) {
 	}
 	slices.Sort(gaps)
 	t.Log(gaps)
-	if n := len(gaps); n != worlds*kills || gaps[n*8/10] > timeout*7/4+timeout/10 {
+	if n := len(gaps); n != worlds*kills || gaps[n-2] > timeout*7/4+timeout/10 {
 		t.Errorf("elections took %v", gaps)
 	}
 }

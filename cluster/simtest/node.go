@@ -34,6 +34,8 @@ type node struct {
 
 	trap trap
 
+	slowVotes atomic.Int64 // ns that a sync of the vote file takes: nobody else waits for it meanwhile
+
 	mu   sync.Mutex
 	id   string     // guarded by mu, as is all below
 	join bool       // a new disk is one of a node that joins
@@ -210,6 +212,9 @@ func (p *process) change(op vfs.Op, path string) error {
 	p.node.trap.spring(p, path)
 	if op != vfs.OpSync || !strings.Contains(path, "/log/") && !strings.Contains(path, "/raft/") {
 		return nil
+	}
+	if slow := time.Duration(p.node.slowVotes.Load()); slow > 0 && strings.Contains(path, "/raft/") {
+		time.Sleep(slow)
 	}
 	for k := p.node.badSync.Load(); k > 0; k = p.node.badSync.Load() {
 		if p.node.badSync.CompareAndSwap(k, k-1) {
