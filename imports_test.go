@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"cluster":                 {"core", "core/vfs", "core/wire", "core/commitlog", "cluster/peer"},
 	"router/admin":            {"core", "router", "router/state"},
 	"cluster/simtest":         {"core", "core/vfs", "core/commitlog", "cluster", "cluster/peer", "index", "router/state"},
-	"router":                  {"core", "core/ackset", "core/message", "core/wire", "index", "router/dispatch", "router/state"},
+	"router":                  {"core", "core/ackset", "core/message", "core/topicfilter", "core/topicfilter", "core/wire", "index", "router/dispatch", "router/state"},
 	"router/dispatch":         {"core", "core/ackset"},
 	"router/routertest":       {"core", "core/vfs", "core/wire", "index", "router", "router/state"},
 	"protocols/kafka":         {"core", "core/wire", "router", "protocols/kafka/group"},

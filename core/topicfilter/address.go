@@ -45,6 +45,32 @@ func Of(topic string, r *core.Record) (string, bool) {
 	return name, CheckName(name) == nil
 }
 
+// QoSHeader names the record header that has a message's quality of service, where it is not
+// 1: "0" or "2".
+const QoSHeader = "mqtt-qos"
+
+// LiveOnly reports whether a record was published with QoS 0: those who are not there do not
+// get it.
+func LiveOnly(r *core.Record) bool {
+	for i := range r.Headers {
+		if r.Headers[i].Key == QoSHeader {
+			return string(r.Headers[i].Value) == "0"
+		}
+	}
+	return false
+}
+
+// Said is the MQTT topic name that a record says itself, whatever topic it is in: its key,
+// unless it has another one in a header.
+func Said(r *core.Record) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == TopicHeader && len(r.Headers[i].Value) > 0 {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return string(r.Key)
+}
+
 // FirstLevel is the first level of a name.
 func FirstLevel(name string) string {
 	level, _, _ := strings.Cut(name, "/")

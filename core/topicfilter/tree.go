@@ -20,6 +20,11 @@ type node[V comparable] struct {
 // Len is the number of pairs of a filter and a value.
 func (t *Tree[V]) Len() int { return t.size }
 
+// HasFirst reports whether a filter's first level matches one.
+func (t *Tree[V]) HasFirst(level string) bool {
+	return t.root.children[level] != nil || t.root.plus != nil || len(t.root.all) > 0
+}
+
 // Add adds a value under a legal filter, beside those that it has.
 func (t *Tree[V]) Add(filter string, v V) {
 	n := &t.root

@@ -50,6 +50,14 @@ const (
 	CodeDeletePolicy        core.Code = 75
 	CodeDeleteOwned         core.Code = 76
 	CodeRetain              core.Code = 80
+	CodeOpenMQTT            core.Code = 81
+	CodeCloseMQTT           core.Code = 82
+	CodeSubscribeMQTT       core.Code = 83
+	CodeUnsubscribeMQTT     core.Code = 84
+	CodePublishMQTT         core.Code = 85
+	CodeFlowMQTT            core.Code = 86
+	CodePublishDue          core.Code = 87
+	CodeCarryMQTTNames      core.Code = 88
 	CodeSetSubscription     core.Code = 90
 	CodeDeleteSubscription  core.Code = 91
 	CodeSeekSubscription    core.Code = 92
@@ -102,6 +110,14 @@ var levels = [256]uint8{
 	CodeDeletePolicy:        3,
 	CodeDeleteOwned:         3,
 	CodeRetain:              3,
+	CodeOpenMQTT:            3,
+	CodeCloseMQTT:           3,
+	CodeSubscribeMQTT:       3,
+	CodeUnsubscribeMQTT:     3,
+	CodePublishMQTT:         3,
+	CodeFlowMQTT:            3,
+	CodePublishDue:          3,
+	CodeCarryMQTTNames:      3,
 	CodeSetSubscription:     3,
 	CodeDeleteSubscription:  3,
 	CodeSeekSubscription:    3,

@@ -14,6 +14,7 @@ const (
 	counterProducers     = "producer"
 	counterExchanges     = "exchange" // from 1
 	counterSubscriptions = "subscription"
+	counterMQTT          = "mqtt" // from 1: sessions and delayed publishes
 )
 
 // take gives n consecutive numbers of a counter.

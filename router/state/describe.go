@@ -90,6 +90,31 @@ func Describe(code core.Code, body []byte) string {
 			return fmt.Sprintf("retain: %d bytes that cannot be read: %v", len(body), err)
 		}
 		return fmt.Sprintf("retain queue=%d name=%s bytes=%d", c.Queue, c.Name, len(c.Batch))
+	case CodeOpenMQTT:
+		return describe("open mqtt session", body, decodeOpenMQTT)
+	case CodeCloseMQTT:
+		return describe("close mqtt session", body, decodeCloseMQTT)
+	case CodeSubscribeMQTT:
+		return describe("mqtt subscribe", body, decodeSubscribeMQTT)
+	case CodeUnsubscribeMQTT:
+		return describe("mqtt unsubscribe", body, decodeUnsubscribeMQTT)
+	case CodePublishMQTT:
+		c, err := decodePublishMQTT(body)
+		if err != nil {
+			return fmt.Sprintf("mqtt publish: %d bytes that cannot be read: %v", len(body), err)
+		}
+		return fmt.Sprintf("mqtt publish queue=%d name=%q retain=%t delay=%ds lease=%q packet=%d bytes=%d",
+			c.Queue, c.Name, c.Retain, c.Delay, c.Lease, c.PacketID, len(c.Batch))
+	case CodeFlowMQTT:
+		return describe("mqtt flow", body, decodeFlowMQTT)
+	case CodePublishDue:
+		c, err := decodePublishDue(body)
+		if err != nil {
+			return fmt.Sprintf("publish due: %d bytes that cannot be read: %v", len(body), err)
+		}
+		return fmt.Sprintf("publish due timer=%x due=%d bytes=%d", c.ID, c.Due, len(c.Batch))
+	case CodeCarryMQTTNames:
+		return describe("carry mqtt names", body, decodeCarryMQTTNames)
 	case CodeDeleteNamespace:
 		return describe("delete namespace", body, decodeDeleteNamespace)
 	case CodeTransact:

@@ -37,12 +37,13 @@ import (
 //	q <len, namespace> <name>      the id of a named queue
 //	q 0 <queue u64>                nothing: the queue has settled runs to remove
 //	r <queue u64> <group>          nothing: the group has an offset on the queue
+//	s …                            sessions of MQTT, see mqtt_keys.go
 //	t <len, namespace> <name>      a topic
 //	u <queue u64>                  a named queue
 //	v <queue u64> <group>          what a group has settled of a queue
 //	w <queue u64> <offset u64>     the deaths of a message
 //	x <queue u64> <offset u64>     the attributes of a message
-//	y q …, y t …                   timers of queues, and others, as delayed messages: index.Timers
+//	y m …, y q …, y t …            timers of MQTT's messages, of queues, and others: index.Timers
 //	z <len, namespace> <operator byte> <name>  a policy
 //
 // Every value begins with a version byte, but counters and empty ones.
@@ -62,6 +63,7 @@ const (
 	prefixProducer  = 'p'
 	prefixQueueName = 'q'
 	prefixByQueue   = 'r'
+	prefixMQTT      = 's'
 	prefixTopic     = 't'
 	prefixQueue     = 'u'
 	prefixAcks      = 'v'

@@ -195,7 +195,7 @@ func (s *State) endSession(tx txn, node string) {
 
 // sweepEnded removes leases of the session that ended first. Where it got to is kept: keys
 // that were removed stay in the way of a scan until the next checkpoint.
-func (s *State) sweepEnded(tx txn, limit int) error {
+func (s *State) sweepEnded(tx txn, c *cursor, limit int) error {
 	var session uint64
 	var from []byte
 	prefix := []byte{prefixLease, leaseEnded}
@@ -227,6 +227,9 @@ func (s *State) sweepEnded(tx txn, limit int) error {
 			if work -= n; work <= 0 { // the lease stays until it has no queues
 				tx.Set(endedKey(session), append([]byte{valueVersion}, name...))
 				return nil
+			}
+			if err := s.mqttLeaseGone(tx, c, name, l.Token); err != nil {
+				return err
 			}
 			tx.Delete(leaseKey(name))
 		}

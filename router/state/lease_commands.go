@@ -114,7 +114,7 @@ func decodeAcquireLease(body []byte) (c AcquireLease, err error) {
 	return c, r.Close()
 }
 
-func (s *State) acquireLease(tx txn, body []byte) core.Result {
+func (s *State) acquireLease(tx txn, c *cursor, body []byte) core.Result {
 	cmd, err := decodeAcquireLease(body)
 	switch {
 	case err != nil:
@@ -140,7 +140,7 @@ func (s *State) acquireLease(tx txn, body []byte) core.Result {
 		case valid:
 			s.leaseEvents = append(s.leaseEvents, LeaseEvent{old.Node, old.Session, old.Claim, cmd.Name, true})
 		}
-		if e := s.leaseGone(tx, cmd.Name); e != nil {
+		if e := s.leaseGone(tx, c, cmd.Name, old.Token); e != nil {
 			return core.Result{Err: e}
 		}
 		tx.Delete(sessionLeaseKey(old.Session, cmd.Name))
@@ -174,7 +174,7 @@ func decodeReleaseLease(body []byte) (c ReleaseLease, err error) {
 	return c, r.Close()
 }
 
-func (s *State) releaseLease(tx txn, body []byte) core.Result {
+func (s *State) releaseLease(tx txn, c *cursor, body []byte) core.Result {
 	cmd, err := decodeReleaseLease(body)
 	if err != nil {
 		return invalid("release lease", err)
@@ -186,7 +186,7 @@ func (s *State) releaseLease(tx txn, body []byte) core.Result {
 	if old == nil || old.Node != cmd.Node || old.Session != cmd.Session || old.Claim != cmd.Claim {
 		return refused(core.NotFound, "node %.40q does not own %.80q by this lease", cmd.Node, cmd.Name)
 	}
-	if e := s.leaseGone(tx, cmd.Name); e != nil {
+	if e := s.leaseGone(tx, c, cmd.Name, old.Token); e != nil {
 		return core.Result{Err: e}
 	}
 	tx.Delete(leaseKey(cmd.Name))
@@ -208,7 +208,7 @@ func decodeSweepLeases(body []byte) (c SweepLeases, err error) {
 	return c, r.Close()
 }
 
-func (s *State) sweepLeases(tx txn, body []byte) core.Result {
+func (s *State) sweepLeases(tx txn, c *cursor, body []byte) core.Result {
 	cmd, err := decodeSweepLeases(body)
 	if err != nil {
 		return invalid("sweep leases", err)
@@ -216,7 +216,7 @@ func (s *State) sweepLeases(tx txn, body []byte) core.Result {
 	if cmd.Work < 1 || cmd.Work > maxSweep {
 		return refused(core.Invalid, "sweep leases: work of %d, want 1 to %d", cmd.Work, maxSweep)
 	}
-	if err := s.sweepEnded(tx, cmd.Work); err != nil {
+	if err := s.sweepEnded(tx, c, cmd.Work); err != nil {
 		return s.storeResult(err)
 	}
 	return core.Result{}

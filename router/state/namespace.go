@@ -213,6 +213,15 @@ func (s *State) sweepNamespace(tx txn, work int) (int, error) {
 	if work -= len(subscriptions); work <= 0 {
 		return 0, nil
 	}
+	for _, sweep := range [...]func(txn, string, int) (int, error){s.sweepMQTTOf, s.sweepRetainedOf} {
+		n, err := sweep(tx, name, work)
+		if err != nil {
+			return 0, err
+		}
+		if work -= n; work <= 0 {
+			return 0, nil
+		}
+	}
 	s.removePoliciesOf(tx, name)
 	tx.Delete(namespaceKey(name))
 	delete(s.routing.deleting, name)

@@ -97,16 +97,19 @@ func (s *State) deleteOwned(tx txn, body []byte) core.Result {
 	return core.Result{Body: wire.AppendUvarint(nil, uint64(n))}
 }
 
-// leaseGone deletes the queues that a lease owned which is released or taken over. Whoever
+// leaseGone ends what hung on a lease that is released or taken over, and deletes its queues. Whoever
 // owns very many deletes them first, by DeleteOwned; where there are more than one command may
 // delete, the rest is an error of kind Limit, and the lease stays.
-func (s *State) leaseGone(tx txn, name string) *core.Error {
+func (s *State) leaseGone(tx txn, c *cursor, name string, token uint64) *core.Error {
 	n, err := s.deleteOwnedQueues(tx, name, maxOwnedAtOnce)
 	switch {
 	case err != nil:
 		return s.storeResult(err).Err
 	case n == maxOwnedAtOnce:
 		return core.E(core.Limit, "%.80q owns too many queues to end at once: delete them first", name)
+	}
+	if err := s.mqttLeaseGone(tx, c, name, token); err != nil {
+		return s.storeResult(err).Err
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"polylog/core"
+	"polylog/core/message"
 	"polylog/core/topicfilter"
 	"polylog/core/wire"
 	"polylog/index"
@@ -41,6 +42,11 @@ func (s *State) retain(tx txn, c *cursor, body []byte, pos uint32) core.Result {
 	if err != nil {
 		return invalid("retain", err)
 	}
+	return s.appendRetained(tx, c, &cmd, pos+uint32(len(body)-len(cmd.Batch)))
+}
+
+// appendRetained is retain for a batch that lies at pos of the entry's data.
+func (s *State) appendRetained(tx txn, c *cursor, cmd *Retain, pos uint32) core.Result {
 	p, topic := s.all.queues.find(cmd.Queue)
 	switch {
 	case !topic:
@@ -58,7 +64,7 @@ func (s *State) retain(tx txn, c *cursor, body []byte, pos uint32) core.Result {
 	if err := core.FirstRecord(cmd.Batch, &rec); err != nil {
 		return invalid("retain", err)
 	}
-	res := s.appendBatch(tx, c, cmd.Queue, cmd.Batch, pos+uint32(len(body)-len(cmd.Batch)))
+	res := s.appendBatch(tx, c, cmd.Queue, cmd.Batch, pos)
 	if res.Err != nil {
 		return res
 	}
@@ -67,8 +73,42 @@ func (s *State) retain(tx txn, c *cursor, body []byte, pos uint32) core.Result {
 		tx.Delete(key)
 	} else {
 		tx.Set(key, append(wire.AppendUvarint([]byte{valueVersion}, uint64(c.index)), cmd.Batch...))
+		if due := message.ExpiresAt(&rec); due > 0 {
+			if err := s.setTimer(tx, timerRetained, key, due, wire.AppendUvarint(nil, uint64(c.index))); err != nil {
+				return s.storeResult(err)
+			}
+		}
 	}
 	return res
+}
+
+// expireRetained removes a retained message whose time is over, unless another one has taken
+// its place: the timer has which one it is for.
+func (s *State) expireRetained(tx txn, key, value []byte) error {
+	r := wire.NewReader(value)
+	index := core.LogIndex(r.Uvarint())
+	if err := r.Close(); err != nil {
+		return core.E(core.Corrupt, "timer of retained message %x: %v", key, err)
+	}
+	v, ok, err := tx.Get(key)
+	if err != nil || !ok {
+		return err
+	}
+	m, err := decodeRetained("", v)
+	if err == nil && m.Index == index {
+		tx.Delete(key)
+	}
+	return err
+}
+
+// sweepRetainedOf removes retained messages of a deleted namespace, and says how many.
+func (s *State) sweepRetainedOf(tx txn, namespace string, limit int) (int, error) {
+	prefix := retainedPrefix(namespace)
+	keys, err := scanKeys(tx, prefix, after(prefix), limit)
+	for _, k := range keys {
+		tx.Delete(k)
+	}
+	return len(keys), err
 }
 
 // retainedPrefix is that of a namespace's retained messages.

@@ -325,6 +325,9 @@ func (s *State) settleGroup(tx txn, c *cursor, term core.Term, cmd *GroupSettle,
 	}
 	g := a.groups[cmd.Group]
 	t := &settling{s, tx, c, cmd.Queue, a, g, cmd.Letters, head.Start, head.End, 0}
+	if a.queue != nil && g.acks.Floor() < head.Start {
+		g.acks.Add(0, head.Start) // the queue was too long, and they are gone
+	}
 	before := g.acks.Floor()
 	if cmd.SetAloft {
 		g.aloft, g.aloftBytes, g.aloftTerm = cmd.Aloft, cmd.AloftBytes, term

@@ -66,7 +66,9 @@ type State struct {
 	settledByTx     []Transacted // of this batch
 	tapping         passage      // the record of a topic at hand
 	taps            []topicTap   // beside bindings
-	dirtyAcks       []ackKey     // groups of which the KV space has an older version
+	mqtt            mqtt
+	mqttDue         *index.Timers // of what the leader is to publish
+	dirtyAcks       []ackKey      // groups of which the KV space has an older version
 	producers       map[producerKey]*producer
 	dirty           []producerKey  // producers of which the KV space has an older version
 	round           uint64         // counts checkpoints
@@ -111,7 +113,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 		acks:      map[core.QueueID]*ackQueue{},
 		producers: map[producerKey]*producer{},
 	}
-	s.timers, s.queueTimers = newTimers()
+	s.timers, s.queueTimers, s.mqttDue = newTimers()
 	if s.fatal == nil {
 		s.fatal = func(err error) { panic(err) }
 	}
@@ -129,6 +131,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 		return nil, err
 	}
 	if err := s.loadRouting(); err != nil {
+		return nil, err
+	}
+	if err := s.loadMQTT(); err != nil {
 		return nil, err
 	}
 	if err := s.loadBroker(); err != nil {
@@ -313,11 +318,11 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 	case CodeEndSession:
 		return s.endSessionCommand(tx, body)
 	case CodeAcquireLease:
-		return s.acquireLease(tx, body)
+		return s.acquireLease(tx, c, body)
 	case CodeReleaseLease:
-		return s.releaseLease(tx, body)
+		return s.releaseLease(tx, c, body)
 	case CodeSweepLeases:
-		return s.sweepLeases(tx, body)
+		return s.sweepLeases(tx, c, body)
 	case CodeSetSubscription:
 		return s.setSubscription(tx, c, body)
 	case CodeDeleteSubscription:
@@ -342,6 +347,22 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.createNamespace(tx, c, body)
 	case CodeRetain:
 		return s.retain(tx, c, body, pos)
+	case CodeOpenMQTT:
+		return s.openMQTT(tx, c, body)
+	case CodeCloseMQTT:
+		return s.closeMQTT(tx, c, body)
+	case CodeSubscribeMQTT:
+		return s.subscribeMQTT(tx, c, body)
+	case CodeUnsubscribeMQTT:
+		return s.unsubscribeMQTT(tx, body)
+	case CodePublishMQTT:
+		return s.publishMQTT(tx, c, body, pos)
+	case CodeFlowMQTT:
+		return s.flowMQTT(tx, c, body)
+	case CodePublishDue:
+		return s.publishDue(tx, c, body, pos)
+	case CodeCarryMQTTNames:
+		return s.carryMQTTNames(tx, body)
 	case CodeDeleteNamespace:
 		return s.deleteNamespace(tx, body)
 	case CodeTransact:

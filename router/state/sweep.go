@@ -16,7 +16,7 @@ import (
 
 // Sweep removes a piece of what deleted topics and queues left behind: runs, producers,
 // offsets and acknowledgements of groups; then of what queues have that is settled, of bindings
-// that lost an end, and of what was in deleted namespaces. The proposer says how much, so that
+// that lost an end, of MQTT's sessions that ended, and of what was in deleted namespaces. The proposer says how much, so that
 // all replicas remove the same.
 type Sweep struct {
 	Work int // things to look at or remove, about
@@ -110,7 +110,7 @@ func (s *State) ToSweep() int { return int(s.toSweep.Load()) }
 func (s *State) publishSweep() { s.toSweep.Store(int64(s.leftToSweep())) }
 
 func (s *State) leftToSweep() int {
-	return s.doomed.count + s.settled.ids.Len() + s.routing.doomed.ends.Len() + len(s.routing.deleting)
+	return s.doomed.count + s.settled.ids.Len() + s.routing.doomed.ends.Len() + len(s.routing.deleting) + s.mqtt.ended.Len()
 }
 
 func (s *State) sweep(tx txn, body []byte) core.Result {
@@ -135,6 +135,8 @@ func (s *State) sweep(tx txn, body []byte) core.Result {
 			work, err = s.sweepSettled(tx, work)
 		case s.routing.doomed.ends.Len() > 0:
 			work, err = s.sweepBindings(tx, work)
+		case s.mqtt.ended.Len() > 0:
+			work, err = s.sweepMQTT(tx, work)
 		default:
 			work, err = s.sweepNamespace(tx, work)
 		}

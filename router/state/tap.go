@@ -13,6 +13,9 @@ import (
 type topicTap interface {
 	// has reports whether it wants records of t.
 	has(t *Topic) bool
+	// count is how many places a record of t would go to, and most a bound of that.
+	count(t *Topic, p *passage) int
+	most(t *Topic) int
 	// route gets a record of t, with its place in the log.
 	route(tx txn, c *cursor, t *Topic, p *passage) error
 }
@@ -48,17 +51,33 @@ const maxTapWork = 200_000
 // tapTooMuch refuses a batch of so many records to so many queues that it would hold up
 // everybody. Producers are to send smaller ones, which clients of Kafka do by themselves.
 func (s *State) tapTooMuch(c *cursor, t *Topic, h *core.BatchHeader, batch []byte) *core.Error {
-	x := s.routing.taps[t.Queues[0]]
-	if x == nil || int64(h.Count)*int64(1+x.bindings) <= maxTapWork {
+	x, most := s.routing.taps[t.Queues[0]], 1
+	if x != nil {
+		most += x.bindings
+	}
+	for _, tap := range s.taps {
+		if tap.has(t) {
+			most += tap.most(t)
+		}
+	}
+	if int64(h.Count)*int64(most) <= maxTapWork {
 		return nil
 	}
 	work := 0
 	err := s.eachTapped(c, h, batch, core.Ref{Index: c.index}, func(p *passage) error {
-		d := s.matchTap(c, t, x, p)
-		work += 1 + d.len()
-		s.routing.match.drop(d)
+		work++
+		if x != nil {
+			d := s.matchTap(c, t, x, p)
+			work += d.len()
+			s.routing.match.drop(d)
+		}
+		for _, tap := range s.taps {
+			if tap.has(t) {
+				work += tap.count(t, p)
+			}
+		}
 		if work > maxTapWork {
-			return core.E(core.TooLarge, "a batch of %d records is too much for the queues that are bound to topic %s: more than %d deliveries", h.Count, t.Name, maxTapWork)
+			return core.E(core.TooLarge, "a batch of %d records is too much for the queues that take from topic %s: more than %d deliveries", h.Count, t.Name, maxTapWork)
 		}
 		return nil
 	})

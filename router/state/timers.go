@@ -8,31 +8,39 @@ import (
 	"polylog/index"
 )
 
-// Two time indexes. What Apply can do alone when its time comes is in one of them: the leader
+// Three time indexes. What Apply can do alone when its time comes is in one of them: the leader
 // proposes a Tick, and Apply fires what is due by the entry's time. What the leader has to
-// look at first, since it depends on who consumes, is in the other one: the timers of queues
-// (queue_timers.go). Either way a timer stays until what it was for is done, so that the next
+// look at first, since it depends on who consumes, is in the second one: the timers of queues
+// (queue_timers.go); and what it is to publish in the third (mqtt_will.go). Either way a timer stays until what it was for is done, so that the next
 // leader finds what the one before left.
 
 // timerKind is the first byte of a timer's id, and says what it does. The numbers are on disk.
 type timerKind byte
 
-// timerDelayed is for a message that an exchange holds back (delayed.go).
-const timerDelayed timerKind = 'd'
+// The kinds.
+const (
+	timerDelayed     timerKind = 'd' // a message that an exchange holds back (delayed.go)
+	timerMQTTSession timerKind = 'm' // a session without a connection (mqtt_session.go)
+	timerRetained    timerKind = 'r' // a retained message that expires (retained.go)
+)
 
 // fire does what a timer is for, and says to how many places it has led.
 func (s *State) fire(tx txn, c *cursor, kind timerKind, id, value []byte) (places int, err error) {
 	switch kind {
 	case timerDelayed:
 		return s.letGo(tx, c, id, value)
+	case timerMQTTSession:
+		return s.expireMQTTSession(tx, c, id, value)
+	case timerRetained:
+		return s.expireRetained(tx, id, value)
 	default:
 		return 0, core.E(core.Corrupt, "timer %x is of kind %d, which this program does not know", id, kind)
 	}
 }
 
 // newTimers are the time indexes of a state.
-func newTimers() (timers, queueTimers *index.Timers) {
-	return index.NewTimers(prefixTimer, 't'), index.NewTimers(prefixTimer, 'q')
+func newTimers() (timers, queueTimers, mqttDue *index.Timers) {
+	return index.NewTimers(prefixTimer, 't'), index.NewTimers(prefixTimer, 'q'), index.NewTimers(prefixTimer, 'm')
 }
 
 // setTimer sets the timer of a kind and id, or moves it. value is what fire gets.
@@ -103,8 +111,8 @@ func (s *State) OnTimers(fn func()) { s.onTimers.Store(&fn) }
 
 // publishTimers tells who waits for timers of those that were set.
 func (s *State) publishTimers() {
-	a, b := s.timers.Publish(), s.queueTimers.Publish()
-	if fn := s.onTimers.Load(); fn != nil && (a || b) {
+	a, b, d := s.timers.Publish(), s.queueTimers.Publish(), s.mqttDue.Publish()
+	if fn := s.onTimers.Load(); fn != nil && (a || b || d) {
 		(*fn)()
 	}
 }

@@ -165,6 +165,7 @@ func (s *State) removeTopic(tx txn, t *Topic) {
 	if x := s.routing.taps[t.Queues[0]]; x != nil {
 		s.removeExchange(tx, x)
 	}
+	s.mqtt.forgetTopic(tx, t.ID)
 }
 
 // CreatePartitions raises the number of a topic's partitions to Total.
