@@ -30,9 +30,9 @@ func (s *State) fire(tx txn, c *cursor, kind timerKind, id, value []byte) (place
 	case timerDelayed:
 		return s.letGo(tx, c, id, value)
 	case timerMQTTSession:
-		return s.expireMQTTSession(tx, c, id, value)
+		return 1, s.expireMQTTSession(tx, c, id, value)
 	case timerRetained:
-		return s.expireRetained(tx, id, value)
+		return 1, s.expireRetained(tx, id, value)
 	default:
 		return 0, core.E(core.Corrupt, "timer %x is of kind %d, which this program does not know", id, kind)
 	}
