@@ -242,6 +242,7 @@ func (b *broker) serveAMQP(ctx context.Context) error {
 		Router: b.router, NodeID: b.home.NodeID(), ClusterName: b.node.Load().ClusterID(),
 		Logger: b.log, Registerer: b.metrics, Clock: b.now,
 		MaxConnections: b.config.MaxConnections, MessageMemory: int64(b.config.MessageMemory),
+		ConsumerTimeout: b.config.AMQPConsumerTimeout,
 	})
 	if err != nil {
 		return errors.Join(err, ln.Close())

@@ -95,7 +95,9 @@ func (c *conn) openChannel(_ context.Context, number uint16) error {
 		return hard(spec.NotAllowed, "number of channels opened (%d) has reached the negotiated channel_max (%d)", n, c.channelMax)
 	}
 	ch := &channel{conn: c, id: number}
+	c.out.mu.Lock()
 	c.channels[number] = ch
+	c.out.mu.Unlock()
 	c.srv.metrics.channels.Add(1)
 	ch.beginState()
 	ch.send(&spec.ChannelOpenOk{})
@@ -186,6 +188,8 @@ func (ch *channel) closedByClient() {
 
 func (c *conn) forget(ch *channel) {
 	ch.endContent()
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
 	if c.channels[ch.id] == ch {
 		delete(c.channels, ch.id)
 	}

@@ -41,15 +41,11 @@ func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error
 	if err != nil {
 		return err
 	}
-	priority, err := ch.consumerPriority(q, m.Arguments)
-	if err != nil {
-		return err
-	}
 	tag := m.ConsumerTag
 	if tag == "" {
 		tag = serverNamed("amq.ctag-")
 	}
-	k, err := ch.consume(ctx, q, tag, m.NoAck, m.Exclusive, priority)
+	k, err := ch.consume(ctx, q, tag, m.NoAck, m.Exclusive, m.Arguments)
 	if err != nil {
 		return err
 	}

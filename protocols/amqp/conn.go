@@ -53,7 +53,7 @@ type conn struct {
 	opened     bool // connection.open was answered
 
 	decoder   spec.Decoder
-	channels  map[uint16]*channel
+	channels  map[uint16]*channel // changed under out.mu, for the sweep
 	announced int // bytes of the bodies that are being received in several frames, once they are whole
 
 	out      output
@@ -132,7 +132,9 @@ func (c *conn) endAll(ctx context.Context) {
 		ch.finish()
 		ch.endContent()
 	}
+	c.out.mu.Lock()
 	clear(c.channels)
+	c.out.mu.Unlock()
 	if c.opened {
 		c.opened = false
 		c.endState(context.WithoutCancel(ctx))

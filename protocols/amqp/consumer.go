@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"polylog/core"
+	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -33,11 +34,16 @@ const takeAtOnce = 64
 const bufferedDeliveries = 512
 
 // consume begins to consume a queue. The consumer gives no deliveries before start.
-func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, noAck, exclusive bool, priority int) (*consumer, error) {
+func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, noAck, exclusive bool, args message.Table) (*consumer, error) {
 	if exclusive && q.SingleActive {
 		return nil, soft(spec.AccessRefused, "%s in exclusive use", ch.conn.queueText(q.Name.Name))
 	}
+	priority, err := ch.consumerPriority(q, args)
+	if err != nil {
+		return nil, err
+	}
 	k := &consumer{ch: ch, tag: tag, queue: q, noAck: noAck}
+	k.timeout = ch.conn.ackTimeout(q, args)
 	prefetch := ch.prefetch
 	if noAck {
 		prefetch = 0 // nothing is ever unacknowledged
@@ -80,6 +86,10 @@ func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, noA
 func (ch *channel) addHolderLocked(h holder) bool {
 	if ch.over {
 		return false
+	}
+	for other := range ch.holders {
+		ch.mixedTimeouts = ch.mixedTimeouts || other.holding().timeout != h.holding().timeout
+		break // if all had the same one
 	}
 	if ch.holders == nil {
 		ch.holders = map[holder]struct{}{}
@@ -143,10 +153,10 @@ func (k *consumer) send(ds []router.Delivery) bool {
 	}
 	var out outgoing
 	for i := range ds {
-		d := &ds[i]
-		out.read(d, k.queue.Kind, ch.conn.srv.now())
+		d, now := &ds[i], ch.conn.srv.now()
+		out.read(d, k.queue.Kind, now)
 		m := spec.BasicDeliver{
-			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, d.Receipt, k.noAck), Redelivered: d.Redelivered,
+			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, d.Receipt, k.noAck, now), Redelivered: d.Redelivered,
 			Exchange: out.exchange, RoutingKey: out.routingKey,
 		}
 		ch.sendContent(&m, &out.props, out.body)

@@ -40,6 +40,7 @@ func (ch *channel) getter(ctx context.Context, q *router.Queue) (*getter, error)
 		return nil, err
 	}
 	g = &getter{queue: q.ID, from: from}
+	g.timeout = ch.conn.ackTimeout(q, nil)
 	ch.mu.Lock()
 	alive := ch.addHolderLocked(g)
 	if alive {
@@ -80,11 +81,12 @@ func (ch *channel) get(ctx context.Context, q *router.Queue, noAck bool) error {
 		g.settle(router.Done, []router.Receipt{d.Receipt})
 	}
 	var out outgoing
-	out.read(&d, q.Kind, c.srv.now())
+	now := c.srv.now()
+	out.read(&d, q.Kind, now)
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.sendContent(&spec.BasicGetOk{
-		DeliveryTag: ch.holdLocked(g, d.Receipt, noAck), Redelivered: d.Redelivered,
+		DeliveryTag: ch.holdLocked(g, d.Receipt, noAck, now), Redelivered: d.Redelivered,
 		Exchange: out.exchange, RoutingKey: out.routingKey, MessageCount: number(ready),
 	}, &out.props, out.body)
 	return nil

@@ -65,7 +65,7 @@ func (h *heart) look(now time.Time) (beat, silent bool) {
 func (s *Server) sweep() {
 	tick := time.NewTicker(s.opts.heartbeatUnit / 4)
 	defer tick.Stop()
-	var looked time.Time // for deleted virtual hosts
+	var looked, timed time.Time // for deleted virtual hosts, and for overdue acknowledgements
 	for {
 		select {
 		case <-s.stopped:
@@ -76,6 +76,10 @@ func (s *Server) sweep() {
 				c.look(now)
 			}
 			s.giveUpStalled(now)
+			if now.Sub(timed) >= overdueInterval {
+				timed = now
+				s.closeOverdue(cs)
+			}
 			if now.Sub(looked) >= vhostInterval {
 				looked = now
 				s.leaveDeleted(cs)

@@ -21,6 +21,7 @@ type metrics struct {
 	headersCut atomic.Int64
 
 	repliesLost atomic.Int64
+	ackTimeouts atomic.Int64
 
 	channelErrors    atomic.Int64
 	connectionErrors atomic.Int64
@@ -38,6 +39,7 @@ var (
 	silentDesc      = desc("heartbeat_timeouts_total", "Connections that were given up, as nothing was heard from their client.")
 	errorsDesc      = desc("errors_total", "Errors that clients were told of, by what they closed: channel or connection.", "closed")
 	repliesLostDesc = desc("replies_lost_total", "Answers by direct reply-to that were dropped, as their client did not read.")
+	ackTimeoutsDesc = desc("acknowledgement_timeouts_total", "Channels that were closed, as their client kept a delivery for longer than it may.")
 	headersCutDesc  = desc("headers_cut_total", "Deliveries whose headers did not fit into a frame and were left out.")
 )
 
@@ -59,7 +61,7 @@ func (m *metrics) closed(e *protocolError) {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		connectionsDesc, channelsDesc, blockedDesc, heldDesc, acceptedDesc, openedDesc, refusedDesc, loginsDesc, silentDesc, errorsDesc, headersCutDesc, repliesLostDesc,
+		connectionsDesc, channelsDesc, blockedDesc, heldDesc, acceptedDesc, openedDesc, refusedDesc, loginsDesc, silentDesc, errorsDesc, headersCutDesc, repliesLostDesc, ackTimeoutsDesc,
 	} {
 		ch <- d
 	}
@@ -86,4 +88,5 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(errorsDesc, &m.connectionErrors, "connection")
 	counter(headersCutDesc, &m.headersCut)
 	counter(repliesLostDesc, &m.repliesLost)
+	counter(ackTimeoutsDesc, &m.ackTimeouts)
 }

@@ -92,6 +92,7 @@ var queueArguments = [...]struct {
 	{argSingleActive, forLive, only(wrongBool)},
 	{argType, forLive | forStream, func(message.Value, message.Table) string { return "" }}, // checked first
 	{argDeliveryLimit, forQuorum, only(wrongInt)},
+	{argConsumerTimeout, forLive, only(wrongNonNegative)},
 	{"x-quorum-initial-group-size", forQuorum, only(wrongPositive)},
 	{"x-max-age", forStream, func(v message.Value, _ message.Table) string {
 		if wrong := wrongText(v); wrong != "" {

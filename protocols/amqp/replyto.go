@@ -149,7 +149,7 @@ func (k *replyConsumer) deliver(p *spec.Properties, body []byte) {
 		return // it was cancelled just now
 	}
 	ch.sendContent(&spec.BasicDeliver{
-		ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(nil, router.Receipt{}, true), RoutingKey: k.address,
+		ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(nil, router.Receipt{}, true, 0), RoutingKey: k.address,
 	}, p, body)
 }
 

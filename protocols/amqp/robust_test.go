@@ -243,7 +243,7 @@ func TestHeadersTooLarge(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(f.server.metrics)
 	all, err := r.Gather()
-	if err != nil || len(all) != 12 {
+	if err != nil || len(all) != 13 {
 		t.Errorf("%d metrics, %v", len(all), err)
 	}
 	for _, m := range all {

@@ -31,6 +31,7 @@ type Options struct {
 	HandshakeTimeout time.Duration // until connection.open, default 10 s
 	CloseTimeout     time.Duration // for the answer to connection.close, default 10 s
 	Heartbeat        time.Duration // that clients are offered, default 60 s
+	ConsumerTimeout  time.Duration // for which a client may keep a delivery, where nothing else says so; 0: for ever
 	MaxMessageBytes  int           // default 16 MiB
 	MaxInFlightBytes int           // published by a connection and not settled, default 8 MiB
 	// MessageMemory is for messages that are being received or not settled, of all

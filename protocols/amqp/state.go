@@ -25,6 +25,8 @@ type channelState struct {
 	streams   map[string]*streamConsumer
 	replies   *replyConsumer // written by the reader and at the end; nil: there is none
 	unacked   unacked
+	// mixedTimeouts says that holders have had different timeouts.
+	mixedTimeouts bool
 	lastTag   uint64
 	over      bool // the channel has ended
 }

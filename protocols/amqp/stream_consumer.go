@@ -154,7 +154,7 @@ func (k *streamConsumer) deliver() bool {
 		}
 		k.credit--
 		ch.sendContent(&spec.BasicDeliver{
-			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, router.Receipt{Offset: r.Offset}, false),
+			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, router.Receipt{Offset: r.Offset}, false, ch.conn.srv.now()),
 			Exchange: out.exchange, RoutingKey: out.routingKey,
 		}, &out.props, out.body)
 		ch.mu.Unlock()

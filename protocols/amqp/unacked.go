@@ -21,6 +21,8 @@ type holder interface {
 type share struct {
 	held int  // deliveries that the client has not answered; guarded by channel.mu
 	done bool // there will be no more: it is closed when held is 0; guarded by channel.mu
+
+	timeout int64 // ms that the client may keep a delivery; 0: for ever. It does not change
 }
 
 func (s *share) holding() *share { return s }
@@ -30,6 +32,7 @@ type held struct {
 	tag     uint64
 	from    holder // nil: it was answered
 	receipt router.Receipt
+	at      int64 // when it was delivered, ms
 }
 
 // unacked are the deliveries of a channel that were not answered, by their tags. Its owner's
@@ -122,11 +125,11 @@ func (u *unacked) putBack(hs []held) {
 	u.gone = 0
 }
 
-// holdLocked gives a delivery its tag. Without acknowledgement it is not held.
-func (ch *channel) holdLocked(from holder, r router.Receipt, noAck bool) (tag uint64) {
+// holdLocked gives a delivery its tag. Without acknowledgement it is not held. now is in ms.
+func (ch *channel) holdLocked(from holder, r router.Receipt, noAck bool, now int64) (tag uint64) {
 	ch.lastTag++
 	if !noAck {
-		ch.unacked.add(held{ch.lastTag, from, r})
+		ch.unacked.add(held{ch.lastTag, from, r, now})
 		from.holding().held++
 	}
 	return ch.lastTag

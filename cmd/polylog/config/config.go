@@ -44,10 +44,11 @@ type Config struct {
 
 	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. On the command line and in the environment each is name=value, several separated by semicolons. What is altered at run time through a Kafka client wins over them."`
 
-	MaxConnections int  `key:"max-connections" min:"1" default:"10000" doc:"Connections at a time, of Kafka clients and of AMQP clients each; more are closed at once."`
-	RequestMemory  Size `key:"request-memory" min:"1MiB" default:"128MiB" doc:"Memory for Kafka requests that are being received or worked on, all connections together; beyond it clients have to wait. One request of up to 100 MiB is let in always."`
-	MessageMemory  Size `key:"message-memory" min:"1MiB" default:"64MiB" doc:"Memory for messages of AMQP clients that are being received or not yet stored, all connections together; beyond it those who publish have to wait."`
-	FetchMemory    Size `key:"fetch-memory" min:"1MiB" default:"64MiB" doc:"Memory for records on their way to Kafka clients, all connections together; beyond it each fetch gets little."`
+	MaxConnections      int           `key:"max-connections" min:"1" default:"10000" doc:"Connections at a time, of Kafka clients and of AMQP clients each; more are closed at once."`
+	RequestMemory       Size          `key:"request-memory" min:"1MiB" default:"128MiB" doc:"Memory for Kafka requests that are being received or worked on, all connections together; beyond it clients have to wait. One request of up to 100 MiB is let in always."`
+	MessageMemory       Size          `key:"message-memory" min:"1MiB" default:"64MiB" doc:"Memory for messages of AMQP clients that are being received or not yet stored, all connections together; beyond it those who publish have to wait."`
+	AMQPConsumerTimeout time.Duration `key:"amqp-consumer-timeout" default:"30m" doc:"For how long AMQP clients may keep a delivery without an answer, unless its queue, its consumer or a policy says less or more; then their channel is closed and others get the message. 0s means for ever."`
+	FetchMemory         Size          `key:"fetch-memory" min:"1MiB" default:"64MiB" doc:"Memory for records on their way to Kafka clients, all connections together; beyond it each fetch gets little."`
 
 	HTTPMaxBody       Size `key:"http-max-body" min:"64KiB" max:"256MiB" default:"16MiB" doc:"Largest body of an HTTP request. How large one message may be is max.message.bytes of its topic."`
 	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always."`
