@@ -7,13 +7,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"polylog/cluster/peer/peertest"
 	"polylog/core"
+	"polylog/core/certs"
+	"polylog/core/certs/certstest"
 )
 
 // logBuffer takes log lines.
@@ -85,20 +87,20 @@ func serving(tb testing.TB, id string, t *TLS) (*Network, *logBuffer) {
 }
 
 // files are those of a new node's certificate.
-func files(tb testing.TB, dir string, a *peertest.Authority, end time.Time, trusts ...*peertest.Authority) TLSFiles {
+func files(tb testing.TB, dir string, a *certstest.Authority, end time.Time, trusts ...*certstest.Authority) certs.Files {
 	tb.Helper()
-	var f TLSFiles
+	var f certs.Files
 	f.Cert, f.Key, f.CA = a.Files(tb, dir, end, trusts...)
 	return f
 }
 
 // good is a node's TLS by a, which trusts a.
-func good(tb testing.TB, a *peertest.Authority) *TLS {
+func good(tb testing.TB, a *certstest.Authority) *TLS {
 	tb.Helper()
 	return load(tb, files(tb, tb.TempDir(), a, time.Now().Add(time.Hour), a))
 }
 
-func load(tb testing.TB, f TLSFiles) *TLS {
+func load(tb testing.TB, f certs.Files) *TLS {
 	tb.Helper()
 	t, err := LoadTLS(f, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -108,14 +110,14 @@ func load(tb testing.TB, f TLSFiles) *TLS {
 }
 
 func TestTLS(t *testing.T) {
-	ours, other := peertest.NewAuthority(t, "ours"), peertest.NewAuthority(t, "other")
+	ours, other := certstest.NewAuthority(t, "ours"), certstest.NewAuthority(t, "other")
 	hour := time.Now().Add(time.Hour)
-	expiring := load(t, files(t, t.TempDir(), ours, hour, ours))
-	expired, err := files(t, t.TempDir(), ours, time.Now().Add(-time.Minute), ours).load()
-	if err != nil {
+	dir := t.TempDir()
+	expiring := load(t, files(t, dir, ours, hour, ours))
+	files(t, dir, ours, time.Now().Add(-time.Minute), ours) // as if time had passed
+	if err := os.Chtimes(filepath.Join(dir, "cert.pem"), time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	expiring.current = expired // as if time had passed
 
 	for _, c := range []struct {
 		name     string
@@ -160,9 +162,9 @@ func TestTLS(t *testing.T) {
 
 // A caller without a certificate is refused, before anything that it says is read.
 func TestTLSWithoutCertificate(t *testing.T) {
-	ours := peertest.NewAuthority(t, "ours")
+	ours := certstest.NewAuthority(t, "ours")
 	b, log := serving(t, "b", good(t, ours))
-	c, err := tls.Dial("tcp", b.o.Advertise, &tls.Config{RootCAs: good(t, ours).current.authorities}) //nolint:gosec // as an attacker would
+	c, err := tls.Dial("tcp", b.o.Advertise, &tls.Config{RootCAs: good(t, ours).certs.Fresh().Authorities}) //nolint:gosec // as an attacker would
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func TestTLSWithoutCertificate(t *testing.T) {
 
 // New certificates are used without a restart; while the files do not fit, the old ones.
 func TestTLSReload(t *testing.T) {
-	old, next := peertest.NewAuthority(t, "old"), peertest.NewAuthority(t, "next")
+	old, next := certstest.NewAuthority(t, "old"), certstest.NewAuthority(t, "next")
 	hour := time.Now().Add(time.Hour)
 	dir := t.TempDir()
 	f := files(t, dir, old, hour, old)
@@ -199,18 +201,18 @@ func TestTLSReload(t *testing.T) {
 }
 
 func TestLoadTLSRefuses(t *testing.T) {
-	ours := peertest.NewAuthority(t, "ours")
+	ours := certstest.NewAuthority(t, "ours")
 	hour := time.Now().Add(time.Hour)
 	log := slog.New(slog.DiscardHandler)
 	for name, c := range map[string]struct {
-		spoil func(*TLSFiles)
+		spoil func(*certs.Files)
 		end   time.Time
 		text  string
 	}{
-		"expired":      {func(*TLSFiles) {}, time.Now().Add(-time.Minute), "valid from"},
-		"missing":      {func(f *TLSFiles) { f.CA += "x" }, hour, "no such file"},
-		"not a key":    {func(f *TLSFiles) { f.Key = f.Cert }, hour, "key"},
-		"no authority": {func(f *TLSFiles) { f.CA = f.Key }, hour, "holds no certificate"},
+		"expired":      {func(*certs.Files) {}, time.Now().Add(-time.Minute), "valid from"},
+		"missing":      {func(f *certs.Files) { f.CA += "x" }, hour, "no such file"},
+		"not a key":    {func(f *certs.Files) { f.Key = f.Cert }, hour, "key"},
+		"no authority": {func(f *certs.Files) { f.CA = f.Key }, hour, "holds no certificate"},
 	} {
 		f := files(t, t.TempDir(), ours, c.end, ours)
 		c.spoil(&f)

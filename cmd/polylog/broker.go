@@ -15,6 +15,7 @@ import (
 	"polylog/cluster"
 	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
+	"polylog/core/certs"
 	"polylog/core/vfs"
 	httpd "polylog/protocols/http"
 	"polylog/router"
@@ -44,6 +45,7 @@ type broker struct {
 	nodeListener net.Listener
 	http         *httpd.Server // nil: there is no listener
 	tls          *peer.TLS     // of node-to-node connections; nil: none
+	clientCerts  *certs.Certs  // of TLS listeners for clients; nil: none is there yet
 	state        *state.State
 	router       *router.Router
 	admin        *admin.Server

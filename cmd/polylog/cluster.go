@@ -19,6 +19,7 @@ import (
 	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
 	"polylog/core"
+	"polylog/core/certs"
 	"polylog/router/admin"
 )
 
@@ -28,7 +29,7 @@ const defaultNode = "127.0.0.1:7420"
 type nodeFlags struct {
 	process *process
 	addrs   config.Addresses
-	tls     peer.TLSFiles
+	tls     certs.Files
 	timeout time.Duration
 	output  string
 }
@@ -105,7 +106,7 @@ func (n *nodeFlags) connect() (*peer.Network, error) {
 		return nil, usageError{err}
 	}
 	o := peer.Options{NodeID: "polylog-cli"}
-	if n.tls != (peer.TLSFiles{}) {
+	if n.tls != (certs.Files{}) {
 		if n.tls.Cert == "" || n.tls.Key == "" || n.tls.CA == "" {
 			return nil, usageError{errors.New("node-tls-cert, node-tls-key and node-tls-ca: set all three or none")}
 		}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"polylog/cluster/peer/peertest"
 	"polylog/core"
+	"polylog/core/certs/certstest"
 	"polylog/router/admin"
 	"polylog/router/state"
 )
@@ -261,8 +261,8 @@ func copyDir(t *testing.T, dir string) string {
 // Nodes with certificates form a cluster, and every verb speaks to them with one; a node
 // without, or with another authority's, is refused with one line, and so is the command line.
 func TestClusterWithTLS(t *testing.T) {
-	ours, other := peertest.NewAuthority(t, "ours"), peertest.NewAuthority(t, "other")
-	flags := func(a *peertest.Authority) []string {
+	ours, other := certstest.NewAuthority(t, "ours"), certstest.NewAuthority(t, "other")
+	flags := func(a *certstest.Authority) []string {
 		cert, key, ca := a.Files(t, t.TempDir(), time.Now().Add(time.Hour), a)
 		return []string{"--node-tls-cert=" + cert, "--node-tls-key=" + key, "--node-tls-ca=" + ca}
 	}

@@ -18,7 +18,7 @@ func (b *broker) serveMQTT(ctx context.Context) error {
 		Router: b.router, Rules: rules, Fallback: b.config.MQTTTopic, Clock: b.now, Logger: b.log, Registerer: b.metrics,
 		MaxConnections: b.config.MaxConnections, MaxPacketBytes: int(b.config.MQTTMaxPacket), MaxQueued: b.config.MQTTMaxQueued,
 	}
-	if o.Listeners, err = b.mqttListener(ctx, "mqtt", b.config.MQTTListen); err != nil {
+	if o.Listeners, err = b.plainAndTLS(ctx, "mqtt", b.config.MQTTListen, "mqtts", b.config.MQTTSListen); err != nil {
 		return err
 	}
 	if o.WebSockets, err = b.mqttListener(ctx, "mqtt-ws", b.config.MQTTWSListen); err != nil {

@@ -13,6 +13,7 @@ import (
 	"polylog/cluster/peer"
 	"polylog/cmd/polylog/config"
 	"polylog/core"
+	"polylog/core/certs"
 	"polylog/core/commitlog"
 	"polylog/index"
 	"polylog/protocols/amqp"
@@ -55,7 +56,7 @@ func (b *broker) probe(ctx context.Context) error {
 		}
 	}
 	for _, l := range []struct{ name, addr string }{
-		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
+		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
 	} {
 		ln, err := bind(ctx, l.name, l.addr)
 		if err == nil && ln != nil {
@@ -72,7 +73,7 @@ func (b *broker) probe(ctx context.Context) error {
 func (b *broker) bindNode(ctx context.Context) error {
 	if c := b.config; c.NodeTLSCert != "" {
 		var err error
-		if b.tls, err = peer.LoadTLS(peer.TLSFiles{Cert: c.NodeTLSCert, Key: c.NodeTLSKey, CA: c.NodeTLSCA}, b.log); err != nil {
+		if b.tls, err = peer.LoadTLS(certs.Files{Cert: c.NodeTLSCert, Key: c.NodeTLSKey, CA: c.NodeTLSCA}, b.log); err != nil {
 			return fmt.Errorf("node-tls-cert, node-tls-key, node-tls-ca: %w", err)
 		}
 	}
@@ -234,8 +235,8 @@ func (b *broker) endEarlierRun(ctx context.Context) error {
 }
 
 func (b *broker) serveAMQP(ctx context.Context) error {
-	ln, err := b.listen(ctx, "amqp", b.config.AMQPListen)
-	if ln == nil {
+	lns, err := b.plainAndTLS(ctx, "amqp", b.config.AMQPListen, "amqps", b.config.AMQPSListen)
+	if len(lns) == 0 {
 		return err
 	}
 	s, err := amqp.NewServer(amqp.Options{
@@ -245,10 +246,12 @@ func (b *broker) serveAMQP(ctx context.Context) error {
 		ConsumerTimeout: b.config.AMQPConsumerTimeout,
 	})
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return errors.Join(err, closeAll(lns))
 	}
 	b.later(s.Close)
-	s.Serve(ln)
+	for _, ln := range lns {
+		s.Serve(ln)
+	}
 	return nil
 }
 

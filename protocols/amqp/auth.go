@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"strings"
@@ -34,6 +35,25 @@ func guestOnly(user, password string, from netip.Addr) bool {
 
 // mechanisms are the ways to log in, in the order in which clients are told of them.
 const mechanisms = "PLAIN AMQPLAIN ANONYMOUS"
+
+// external is the mechanism of those who have shown a certificate (RFC 4422, appendix A); others
+// are not told of it.
+const external = "EXTERNAL"
+
+// subjectOf is whom the certificate names that the client has shown, which an authority of the
+// listener has signed: its subject, as RabbitMQ calls the user. It is empty where there is none.
+// The handshake must be over.
+func subjectOf(nc net.Conn) string {
+	t, ok := nc.(*tls.Conn)
+	if !ok {
+		return ""
+	}
+	chains := t.ConnectionState().VerifiedChains
+	if len(chains) == 0 {
+		return ""
+	}
+	return chains[0][0].Subject.String()
+}
 
 // parseCredentials decodes the response of a SASL mechanism. ok is false where it is
 // malformed; known is whether there is such a mechanism.

@@ -3,6 +3,7 @@ package amqp
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -44,6 +45,7 @@ type conn struct {
 
 	principal  router.Principal
 	user       credentials // without the password
+	subject    string      // of the certificate that the client has shown; see subjectOf
 	phase      phase
 	vhost      string // as the client calls it
 	namespace  string
@@ -54,7 +56,7 @@ type conn struct {
 
 	decoder   spec.Decoder
 	channels  map[uint16]*channel // changed under out.mu, for the sweep
-	announced int // bytes of the bodies that are being received in several frames, once they are whole
+	announced int                 // bytes of the bodies that are being received in several frames, once they are whole
 
 	out      output
 	flight   flight
@@ -86,7 +88,7 @@ func newConn(srv *Server, nc net.Conn, name string, cancel context.CancelCauseFu
 // serve runs the connection to its end and waits for everything that it started. ctx is what
 // c.cancel cancels.
 func (c *conn) serve(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() }) // unblocks reader and writer
+	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() }) // unblocks reader and writer; TLS may say goodbye first
 	c.heart.onStop = func() error { return c.shutDown(ctx) }
 	c.cutOffAfter(c.srv.opts.HandshakeTimeout)
 	var writing sync.WaitGroup
@@ -160,7 +162,11 @@ func (c *conn) isClosing() bool { return c.out.closed.Load() }
 
 // abort ends the connection at once, without a word.
 func (c *conn) abort(err error) {
-	if tcp, ok := c.nc.(*net.TCPConn); ok {
+	nc := c.nc
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // nobody waits for what was not sent
 	}
 	c.cancel(err)

@@ -55,10 +55,14 @@ func (c *conn) greet() error {
 		return err
 	}
 	c.phase = starting
+	offered := mechanisms
+	if c.subject = subjectOf(c.nc); c.subject != "" {
+		offered += " " + external
+	}
 	c.send(&spec.ConnectionStart{
 		VersionMajor: 0, VersionMinor: 9,
 		ServerProperties: c.srv.properties,
-		Mechanisms:       []byte(mechanisms),
+		Mechanisms:       []byte(offered),
 		Locales:          []byte("en_US"),
 	})
 	return nil
@@ -83,12 +87,16 @@ func (c *conn) startOk(ctx context.Context, m *spec.ConnectionStartOk) error {
 	if v, ok := m.ClientProperties.Get("connection_name"); ok {
 		c.log = c.log.With("connection_name", spec.Cut(v.Str()))
 	}
-	who, ok, known := parseCredentials(m.Mechanism, m.Response)
-	if !known {
-		return hard(spec.CommandInvalid, "unknown authentication mechanism '%s'", m.Mechanism)
-	}
 	from := remoteAddr(c.nc)
-	if !ok || !c.srv.opts.Login(who.user, who.password, from) {
+	who, ok := credentials{mechanism: external, user: c.subject}, c.subject != ""
+	if m.Mechanism != external {
+		var known bool
+		if who, ok, known = parseCredentials(m.Mechanism, m.Response); !known {
+			return hard(spec.CommandInvalid, "unknown authentication mechanism '%s'", m.Mechanism)
+		}
+		ok = ok && c.srv.opts.Login(who.user, who.password, from)
+	}
+	if !ok {
 		return c.loginRefused(ctx, who)
 	}
 	who.password = ""

@@ -27,8 +27,8 @@ type channelState struct {
 	unacked   unacked
 	// mixedTimeouts says that holders have had different timeouts.
 	mixedTimeouts bool
-	lastTag   uint64
-	over      bool // the channel has ended
+	lastTag       uint64
+	over          bool // the channel has ended
 }
 
 // beginState is called when the channel was opened, on the reader's goroutine.

@@ -29,8 +29,10 @@ type Config struct {
 	KafkaListen    string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
 	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
 	AMQPListen     string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
+	AMQPSListen    string `key:"amqps-listen" kind:"address" default:"off" doc:"Address for AMQP 0-9-1 clients over TLS, port 5671 by custom; it needs tls-cert and tls-key."`
 	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, health checks, metrics and profiles."`
 	MQTTListen     string `key:"mqtt-listen" kind:"address" default:"127.0.0.1:1883" doc:"Address for MQTT clients."`
+	MQTTSListen    string `key:"mqtts-listen" kind:"address" default:"off" doc:"Address for MQTT clients over TLS, port 8883 by custom; it needs tls-cert and tls-key."`
 	MQTTWSListen   string `key:"mqtt-ws-listen" kind:"address" default:"127.0.0.1:8083" doc:"Address for MQTT clients over WebSocket, under any path."`
 	NodeListen     string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
 
@@ -41,6 +43,11 @@ type Config struct {
 	NodeTLSCert string `key:"node-tls-cert" doc:"PEM file with this node's certificate, for mutual TLS between nodes, and what it is chained to. It must name the host that other nodes connect to. Without node-tls-* whoever reaches node-listen counts as a node. The files are read again when they change."`
 	NodeTLSKey  string `key:"node-tls-key" doc:"PEM file with the key of node-tls-cert."`
 	NodeTLSCA   string `key:"node-tls-ca" doc:"PEM file with the authorities that sign the nodes' certificates. Whoever has a certificate of theirs counts as a node: they should sign nothing else."`
+
+	TLSCert       string `key:"tls-cert" section:"TLS" doc:"PEM file with the certificate that clients see, and what it is chained to. The files are read again when they change."`
+	TLSKey        string `key:"tls-key" doc:"PEM file with the key of tls-cert."`
+	TLSClientCA   string `key:"tls-client-ca" doc:"PEM file with the authorities that sign clients' certificates. A certificate that a client shows must be one of theirs; an AMQP client that shows one can log in by it (EXTERNAL), from any machine."`
+	TLSClientAuth string `key:"tls-client-auth" oneof:"optional,required" default:"optional" doc:"Whether clients must show a certificate of tls-client-ca."`
 
 	BrokerConfig Pairs `key:"broker-config" section:"Broker" doc:"Kafka's broker settings under Kafka's names, such as num.partitions or auto.create.topics.enable: the defaults of topics and more, listed under \"Broker settings\" below. On the command line and in the environment each is name=value, several separated by semicolons. What is altered at run time through a Kafka client wins over them."`
 
@@ -103,8 +110,28 @@ func (c *Config) Validate() error {
 	if n := len(slices.DeleteFunc([]string{c.NodeTLSCert, c.NodeTLSKey, c.NodeTLSCA}, func(s string) bool { return s == "" })); n != 0 && n != 3 {
 		return fmt.Errorf("node-tls-cert, node-tls-key and node-tls-ca: set all three or none")
 	}
+	if err := c.validateTLS(); err != nil {
+		return err
+	}
 	if c.MemoryLimit > 0 && c.MemoryLimit < c.LogCache+c.IndexCache {
 		return fmt.Errorf("memory-limit: %s is less than log-cache and index-cache together (%s)", c.MemoryLimit, c.LogCache+c.IndexCache)
+	}
+	return nil
+}
+
+// validateTLS checks that listeners have what they need.
+func (c *Config) validateTLS() error {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return fmt.Errorf("tls-cert and tls-key: set both or none")
+	case c.TLSClientCA != "" && c.TLSCert == "":
+		return fmt.Errorf("tls-client-ca: means nothing without tls-cert and tls-key")
+	case c.TLSClientAuth == "required" && c.TLSClientCA == "":
+		return fmt.Errorf("tls-client-auth: needs tls-client-ca")
+	case c.TLSCert == "" && c.AMQPSListen != Off:
+		return fmt.Errorf("amqps-listen: needs tls-cert and tls-key")
+	case c.TLSCert == "" && c.MQTTSListen != Off:
+		return fmt.Errorf("mqtts-listen: needs tls-cert and tls-key")
 	}
 	return nil
 }
@@ -115,6 +142,8 @@ func (c *Config) validateListeners() error {
 	for _, l := range []struct{ name, addr string }{
 		{"kafka-listen", c.KafkaListen},
 		{"amqp-listen", c.AMQPListen},
+		{"amqps-listen", c.AMQPSListen},
+		{"mqtts-listen", c.MQTTSListen},
 		{"http-listen", c.HTTPListen},
 		{"node-listen", c.NodeListen},
 		{"mqtt-listen", c.MQTTListen},

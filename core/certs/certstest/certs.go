@@ -1,5 +1,5 @@
-// Package peertest makes certificates for tests of node-to-node TLS.
-package peertest
+// Package certstest makes certificates for tests of TLS.
+package certstest
 
 import (
 	"crypto/ecdsa"
