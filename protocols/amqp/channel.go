@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"polylog/core"
 	"polylog/protocols/amqp/spec"
 )
 
@@ -174,8 +175,9 @@ func (c *conn) closingChannel(ch *channel, h spec.FrameHead, payload []byte) {
 }
 
 // closedByClient is channel.close.
-func (ch *channel) closedByClient() {
+func (ch *channel) closedByClient(ctx context.Context) error {
 	ch.finish() // what it held is given back before the client knows
+	err := ch.conn.awaitEnds(ctx, ch.mayHaveGone())
 	o := &ch.conn.out
 	o.mu.Lock()
 	if ch.writableLocked() {
@@ -184,6 +186,14 @@ func (ch *channel) closedByClient() {
 	ch.phase.Store(chanClosed)
 	o.mu.Unlock()
 	ch.conn.forget(ch)
+	return err
+}
+
+// mayHaveGone are the queues that may have gone with the consumers of a channel that has ended.
+func (ch *channel) mayHaveGone() []core.QueueID {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.left
 }
 
 func (c *conn) forget(ch *channel) {

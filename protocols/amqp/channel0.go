@@ -66,7 +66,10 @@ func (c *conn) closingMethod(payload []byte) error {
 // closedByClient is connection.close. What the connection holds is given back before the
 // client knows.
 func (c *conn) closedByClient(ctx context.Context) error {
-	c.endAll(ctx)
+	left := c.endAll(ctx)
+	waiting, cancel := context.WithTimeout(ctx, c.srv.opts.CloseTimeout)
+	defer cancel()
+	_ = c.awaitEnds(waiting, left) // what takes longer goes after the client
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	if !c.isClosing() {

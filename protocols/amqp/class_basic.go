@@ -76,12 +76,23 @@ func (ch *channel) basicCancel(ctx context.Context, m *spec.BasicCancel) error {
 	ch.cancelReplies(m.ConsumerTag)
 	ch.cancelStream(m.ConsumerTag)
 	if k := ch.cancel(m.ConsumerTag); k != nil && k.queue.AutoDelete {
-		// The queue is gone when the client knows that it may be. Nobody needs the counts.
-		if _, err := ch.conn.srv.router.CountQueue(ctx, k.queue.ID, ""); err != nil && core.KindOf(err) != core.NotFound {
+		if err := ch.conn.awaitEnds(ctx, []core.QueueID{k.queue.ID}); err != nil {
 			return err
 		}
 	}
 	ch.reply(m.NoWait, &spec.BasicCancelOk{ConsumerTag: m.ConsumerTag})
+	return nil
+}
+
+// awaitEnds waits until queues that go with their last consumer have heard of one's end: such a
+// queue is gone when the client knows that it may be.
+func (c *conn) awaitEnds(ctx context.Context, queues []core.QueueID) error {
+	for _, q := range queues {
+		// Nobody needs the counts.
+		if _, err := c.srv.router.CountQueue(ctx, q, ""); err != nil && core.KindOf(err) != core.NotFound {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -135,9 +146,11 @@ func (ch *channel) basicReject(_ context.Context, m *spec.BasicReject) error {
 // reject gives deliveries back. That one failed counts in quorum queues only.
 func (ch *channel) reject(tag uint64, multiple bool, o router.Outcome) error {
 	hs, err := ch.answered(tag, multiple)
-	switch {
+	switch k := ofStream(hs); {
 	case err != nil:
 		return err
+	case k != nil:
+		return ch.conn.notByStreams("basic.nack and basic.reject", k.topic)
 	case ch.tx != nil:
 		ch.tx.settle(o, hs)
 	default:
@@ -146,10 +159,30 @@ func (ch *channel) reject(tag uint64, multiple bool, o router.Outcome) error {
 	return nil
 }
 
-// giveBack settles deliveries that were not done.
+// ofStream is a consumer of a stream that deliveries come from; nil where there is none.
+func ofStream(hs []held) *streamConsumer {
+	for i := range hs {
+		if k, ok := hs[i].from.(*streamConsumer); ok {
+			return k
+		}
+	}
+	return nil
+}
+
+// giveBack settles deliveries that were not done. Methods that are answered wait until dead ones
+// are where they go: a client may look there next.
 func (ch *channel) giveBack(hs []held, o router.Outcome) {
 	ch.settling.flush()
-	byHolder(hs, func(h holder, rs []router.Receipt) { h.settle(o, rs) })
+	var done func()
+	if f := &ch.conn.flight; o != router.Release {
+		done = func() { f.done(0) }
+	}
+	byHolder(hs, func(h holder, rs []router.Receipt) {
+		if done != nil {
+			ch.conn.flight.add(0)
+		}
+		h.settle(o, rs, done)
+	})
 	ch.released(hs)
 }
 

@@ -101,7 +101,7 @@ func (t *transaction) commit(ctx context.Context) error {
 			if q, ok := h.(transactional); ok {
 				ops = append(ops, router.TxOp{Queue: q.txQueue(), Outcome: a.outcome, Receipts: rs})
 			} else {
-				aside = append(aside, func() { h.settle(a.outcome, rs) })
+				aside = append(aside, func() { h.settle(a.outcome, rs, nil) })
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"polylog/core"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -125,14 +126,16 @@ func (c *conn) run(ctx context.Context) (err error) {
 	}
 }
 
-// endAll ends the channels and what belongs to the connection.
-func (c *conn) endAll(ctx context.Context) {
+// endAll ends the channels and what belongs to the connection. It returns the queues that may
+// have gone with the consumers.
+func (c *conn) endAll(ctx context.Context) (left []core.QueueID) {
 	c.out.mu.Lock()
 	c.out.ended = true
 	c.out.mu.Unlock()
 	for _, ch := range c.channels {
 		ch.finish()
 		ch.endContent()
+		left = append(left, ch.mayHaveGone()...)
 	}
 	c.out.mu.Lock()
 	clear(c.channels)
@@ -141,6 +144,7 @@ func (c *conn) endAll(ctx context.Context) {
 		c.opened = false
 		c.endState(context.WithoutCancel(ctx))
 	}
+	return left
 }
 
 // close tells the client why the connection ends. The reader goes on, deaf to everything but

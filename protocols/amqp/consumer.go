@@ -137,9 +137,9 @@ func (k *consumer) deliver(ds []router.Delivery) {
 	switch {
 	case len(ds) == 0:
 	case !k.send(ds):
-		k.settle(router.Release, receipts(ds))
+		k.settle(router.Release, receipts(ds), nil)
 	case k.noAck:
-		k.settle(router.Done, receipts(ds))
+		k.settle(router.Done, receipts(ds), nil)
 	}
 }
 
@@ -226,7 +226,9 @@ func (ch *channel) closeIdle(h holder) {
 }
 
 // settle implements holder.
-func (k *consumer) settle(o router.Outcome, rs []router.Receipt) { k.from.Settle(o, 0, rs, nil) }
+func (k *consumer) settle(o router.Outcome, rs []router.Receipt, done func()) {
+	settleFrom(k.from, o, rs, done)
+}
 
 // txQueue implements transactional.
 func (k *consumer) txQueue() core.QueueID { return k.queue.ID }

@@ -16,7 +16,7 @@ func (ch *channel) method(ctx context.Context, m spec.Method) error {
 	}
 	switch m := m.(type) {
 	case *spec.ChannelClose:
-		ch.closedByClient()
+		return ch.closedByClient(ctx)
 	case *spec.ChannelCloseOk:
 		// of nothing
 	case *spec.ChannelFlow:

@@ -17,7 +17,9 @@ type getter struct {
 }
 
 // settle implements holder.
-func (g *getter) settle(o router.Outcome, rs []router.Receipt) { g.from.Settle(o, 0, rs, nil) }
+func (g *getter) settle(o router.Outcome, rs []router.Receipt, done func()) {
+	settleFrom(g.from, o, rs, done)
+}
 
 // txQueue implements transactional.
 func (g *getter) txQueue() core.QueueID { return g.queue }
@@ -78,7 +80,7 @@ func (ch *channel) get(ctx context.Context, q *router.Queue, noAck bool) error {
 		return nil
 	}
 	if noAck {
-		g.settle(router.Done, []router.Receipt{d.Receipt})
+		g.settle(router.Done, []router.Receipt{d.Receipt}, nil)
 	}
 	var out outgoing
 	now := c.srv.now()

@@ -461,7 +461,11 @@ func TestTransactionIsWhole(t *testing.T) {
 	}
 	nothingDone(406, "PRECONDITION_FAILED - partial tx completion")
 	begin()
+	c.send(1, &spec.ExchangeDeclare{Exchange: "none", Type: "fanout"})
+	recv[*spec.ExchangeDeclareOk](c, 1)
 	c.publish(2, &spec.BasicPublish{Exchange: "none"}, &spec.Properties{}, nil)
+	c.send(1, &spec.ExchangeDelete{Exchange: "none"})
+	recv[*spec.ExchangeDeleteOk](c, 1)
 	nothingDone(404, "NOT_FOUND - no exchange 'none' in vhost '/'")
 	begin()
 	c.send(2, &spec.BasicReject{DeliveryTag: c.get(2, "from", "b").DeliveryTag})

@@ -28,7 +28,8 @@ type channelState struct {
 	// mixedTimeouts says that holders have had different timeouts.
 	mixedTimeouts bool
 	lastTag       uint64
-	over          bool // the channel has ended
+	over          bool           // the channel has ended
+	left          []core.QueueID // queues that may have gone with its consumers
 }
 
 // beginState is called when the channel was opened, on the reader's goroutine.
@@ -49,9 +50,16 @@ func (ch *channel) endState() {
 		ch.conn.srv.replies.remove(replies)
 	}
 	ch.settling.flush()
+	var left []core.QueueID
 	for h := range holders {
 		h.close()
+		if k, ok := h.(*consumer); ok && k.queue.AutoDelete {
+			left = append(left, k.queue.ID)
+		}
 	}
+	ch.mu.Lock()
+	ch.left = left
+	ch.mu.Unlock()
 }
 
 // connState is what the handlers keep for a connection: the reader's own.

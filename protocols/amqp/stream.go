@@ -196,11 +196,11 @@ func (f *streamFilter) matches(r *core.Record) bool {
 	return wanted
 }
 
-// streamOffsets are where a consumer begins in each partition.
-func (ch *channel) streamOffsets(ctx context.Context, args message.Table, t *router.Topic) ([]core.Offset, error) {
+// streamParts are where a consumer begins in each partition.
+func (ch *channel) streamParts(ctx context.Context, args message.Table, t *router.Topic) ([]streamPart, error) {
 	r := ch.conn.srv.router
 	v := argument(args, argStreamOffset)
-	offsets := make([]core.Offset, len(t.Partitions))
+	parts := make([]streamPart, len(t.Partitions))
 	for i, q := range t.Partitions {
 		h, err := r.Head(q)
 		if err != nil {
@@ -219,9 +219,9 @@ func (ch *channel) streamOffsets(ctx context.Context, args message.Table, t *rou
 				from = off
 			}
 		}
-		offsets[i] = min(max(from, h.Start), h.End)
+		parts[i] = streamPart{queue: q, number: int32(i), next: min(max(from, h.Start), h.End), from: from}
 	}
-	return offsets, nil
+	return parts, nil
 }
 
 // streamOffset is where x-stream-offset points to in a partition; ms >= 0 asks for the first
@@ -273,15 +273,12 @@ func (ch *channel) consumeStream(ctx context.Context, m *spec.BasicConsume, t *r
 	if err := c.flight.drained(ctx); err != nil { // next is what follows in the client's order
 		return err
 	}
-	offsets, err := ch.streamOffsets(ctx, m.Arguments, t)
+	parts, err := ch.streamParts(ctx, m.Arguments, t)
 	if err != nil {
 		return err
 	}
 	tag := cmp.Or(m.ConsumerTag, serverNamed("amq.ctag-"))
-	k := &streamConsumer{ch: ch, tag: tag, topic: t, credit: ch.prefetch, filter: filter}
-	for i, q := range t.Partitions {
-		k.parts = append(k.parts, streamPart{queue: q, number: int32(i), next: offsets[i]})
-	}
+	k := &streamConsumer{ch: ch, tag: tag, topic: t, credit: ch.prefetch, filter: filter, parts: parts}
 	k.unwatch = c.srv.router.Watch(slices.Clone(t.Partitions), func() { c.ready(k) })
 	ch.mu.Lock()
 	alive := ch.addHolderLocked(k)

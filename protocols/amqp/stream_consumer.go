@@ -37,6 +37,7 @@ type streamPart struct {
 	queue  core.QueueID
 	number int32
 	next   core.Offset // to be read
+	from   core.Offset // what the client asked for, which may be behind the end: it gets nothing below
 }
 
 // streamRecord is a message on its way.
@@ -124,7 +125,7 @@ func (k *streamConsumer) readBatch(p *streamPart, b *router.Batch) error {
 		if err != nil {
 			return err
 		}
-		if r.Offset += b.Offset - h.BaseOffset; r.Offset >= p.next && k.filter.matches(&r) {
+		if r.Offset += b.Offset - h.BaseOffset; r.Offset >= max(p.next, p.from) && k.filter.matches(&r) {
 			k.pending = append(k.pending, streamRecord{r, p.number})
 		}
 	}
@@ -187,7 +188,10 @@ func (k *streamConsumer) over(err error) {
 }
 
 // settle implements holder: it makes room.
-func (k *streamConsumer) settle(_ router.Outcome, rs []router.Receipt) {
+func (k *streamConsumer) settle(_ router.Outcome, rs []router.Receipt, done func()) {
+	if done != nil {
+		defer done()
+	}
 	k.ch.mu.Lock()
 	k.credit += len(rs)
 	k.ch.mu.Unlock()

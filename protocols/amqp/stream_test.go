@@ -89,10 +89,10 @@ func TestStream(t *testing.T) {
 	for i := range 3 {
 		next(i)
 	}
-	c.quiet() // until something is settled, in whatever way
+	c.quiet() // until something is settled
 	c.send(1, &spec.BasicAck{DeliveryTag: tags[1]})
 	next(3)
-	c.send(1, &spec.BasicNack{DeliveryTag: tags[0], Requeue: true})
+	c.send(1, &spec.BasicAck{DeliveryTag: tags[0]})
 	next(4)
 	c.quiet()
 	c.send(1, &spec.BasicAck{DeliveryTag: tags[4], Multiple: true})

@@ -3,6 +3,7 @@ package amqp
 import (
 	"slices"
 
+	"polylog/core"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -10,8 +11,9 @@ import (
 // holder is whom deliveries of a channel come from and who holds them until the client has
 // answered: a consumer, or the getter of a queue.
 type holder interface {
-	// settle says what became of deliveries. It does not block.
-	settle(o router.Outcome, rs []router.Receipt)
+	// settle says what became of deliveries. It does not block. done, which may be nil, is called
+	// once that has taken effect, or nobody knows.
+	settle(o router.Outcome, rs []router.Receipt, done func())
 	// close gives back what is held. It may be called again.
 	close()
 	holding() *share
@@ -26,6 +28,15 @@ type share struct {
 }
 
 func (s *share) holding() *share { return s }
+
+// settleFrom is settle for what comes from a consumer of the router.
+func settleFrom(from *router.Consumer, o router.Outcome, rs []router.Receipt, done func()) {
+	if done == nil {
+		from.Settle(o, 0, rs, nil)
+		return
+	}
+	from.Settle(o, 0, rs, func([]core.Kind, error) { done() })
+}
 
 // held is a delivery that the client has not answered.
 type held struct {
@@ -223,5 +234,5 @@ func (s *settling) flush() {
 	acks := s.acks
 	s.acks = nil
 	s.ch.mu.Unlock()
-	byHolder(acks, func(h holder, rs []router.Receipt) { h.settle(router.Done, rs) })
+	byHolder(acks, func(h holder, rs []router.Receipt) { h.settle(router.Done, rs, nil) })
 }

@@ -10,8 +10,8 @@ import (
 
 type nobody struct{ share }
 
-func (*nobody) settle(router.Outcome, []router.Receipt) {}
-func (*nobody) close()                                  {}
+func (*nobody) settle(router.Outcome, []router.Receipt, func()) {}
+func (*nobody) close()                                          {}
 
 // TestUnackedModel compares with a plain map.
 func TestUnackedModel(t *testing.T) {
