@@ -35,7 +35,7 @@ func (ch *channel) exchangeDeclare(ctx context.Context, m *spec.ExchangeDeclare)
 		if name == "" {
 			return errDefaultExchange()
 		}
-		if _, err := ch.conn.exchange(ctx, name); err != nil {
+		if err := ch.conn.needExchange(ctx, name); err != nil {
 			return err
 		}
 	} else if err := ch.declareExchange(ctx, name, m); err != nil {
@@ -52,21 +52,21 @@ func (ch *channel) reply(noWait bool, m spec.Method) {
 	}
 }
 
-// exchange finds an exchange. A node that follows asks the leader before it says that there is
-// none.
-func (c *conn) exchange(ctx context.Context, name string) (*router.Exchange, error) {
+// needExchange looks that there is an exchange. A node that follows asks the leader before it says
+// that there is none.
+func (c *conn) needExchange(ctx context.Context, name string) error {
 	n := c.inNamespace(name)
-	x, err := c.srv.router.Exchange(n)
+	_, err := c.srv.router.Exchange(n)
 	if core.KindOf(err) != core.NotFound {
-		return x, err
+		return err
 	}
 	if err := c.srv.router.Sync(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if x, err = c.srv.router.Exchange(n); core.KindOf(err) == core.NotFound {
-		return nil, c.noExchange(name)
+	if _, err = c.srv.router.Exchange(n); core.KindOf(err) == core.NotFound {
+		return c.noExchange(name)
 	}
-	return x, err
+	return err
 }
 
 func (ch *channel) declareExchange(ctx context.Context, name string, m *spec.ExchangeDeclare) error {

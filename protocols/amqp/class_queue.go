@@ -16,7 +16,7 @@ import (
 func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error {
 	name := stripped(m.Queue)
 	if isReplyQueue(name) {
-		return ch.declaredReplies(m)
+		return ch.declaredReplies(ctx, m)
 	}
 	var q *router.Queue
 	var err error

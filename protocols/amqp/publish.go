@@ -45,7 +45,7 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		out.mandatory = &returnable{routingKey: m.RoutingKey, props: *p, body: bytes.Clone(body)}
 	}
 	if ch.tx != nil {
-		if _, err := c.exchange(ctx, m.Exchange); err != nil {
+		if err := c.needExchange(ctx, m.Exchange); err != nil {
 			return err
 		}
 		return ch.tx.publish(out)

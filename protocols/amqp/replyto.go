@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"strings"
 	"sync"
@@ -123,9 +124,7 @@ func (ch *channel) setReplyTo(p *spec.Properties) error {
 func (ch *channel) publishReply(m *spec.BasicPublish, p *spec.Properties, body []byte) {
 	seq := ch.confirms.number()
 	props, copied := *p, bytes.Clone(body)
-	if k := ch.conn.srv.replies.find(m.RoutingKey); k != nil {
-		k.deliver(&props, copied)
-	}
+	ch.conn.srv.reply(m.RoutingKey, &props, copied)
 	if m.Mandatory {
 		ch.sendContent(&spec.BasicReturn{
 			ReplyCode: uint16(spec.NoRoute), ReplyText: spec.NoRoute.String(), RoutingKey: m.RoutingKey,
@@ -154,8 +153,8 @@ func (k *replyConsumer) deliver(p *spec.Properties, body []byte) {
 }
 
 // declaredReplies answers a declaration of the queue that is none, or of an address.
-func (ch *channel) declaredReplies(m *spec.QueueDeclare) error {
-	if m.Queue != replyQueue && ch.conn.srv.replies.find(m.Queue) == nil {
+func (ch *channel) declaredReplies(ctx context.Context, m *spec.QueueDeclare) error {
+	if m.Queue != replyQueue && !ch.conn.srv.awaits(ctx, m.Queue) {
 		return ch.conn.noQueue(m.Queue)
 	}
 	ch.reply(m.NoWait, &spec.QueueDeclareOk{Queue: m.Queue, ConsumerCount: 1})

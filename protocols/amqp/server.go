@@ -85,7 +85,8 @@ type Server struct {
 	metrics    *metrics
 	memory     memory
 	replies    replies
-	run        string // part of the names of connections: this run of the program
+	links      replyLinks // for answers to other nodes' clients
+	run        string     // part of the names of connections: this run of the program
 
 	stopping chan struct{} // closed when Close begins
 	stopped  chan struct{} // closed when the connections are gone: the sweep ends
@@ -121,6 +122,7 @@ func NewServer(o Options) (*Server, error) {
 			return nil, fmt.Errorf("register the amqp metrics: %w", err)
 		}
 	}
+	s.links.init(s)
 	s.sweeping.Go(s.sweep)
 	return s, nil
 }
@@ -254,6 +256,7 @@ func (s *Server) Close(ctx context.Context) error {
 			err = errors.Join(err, errStuck)
 		}
 	}
+	s.links.close()
 	if first {
 		close(s.stopped)
 	}
