@@ -29,6 +29,7 @@ var reasons = map[string]string{
 	"extension":   "an exchange type that RabbitMQ has as a plugin of its own",
 	"one queue":   "classic, quorum and stream are one implementation",
 	"tie":         "RabbitMQ 3.10 gives no order there",
+	"one form":    "what AMQP has two names for comes back by the one that clients agree on",
 	"all at once": "transactions are atomic over all their queues",
 }
 
