@@ -17,6 +17,8 @@ func (b *broker) serveMQTT(ctx context.Context) error {
 	o := mqtt.Options{
 		Router: b.router, Rules: rules, Fallback: b.config.MQTTTopic, Clock: b.now, Logger: b.log, Registerer: b.metrics,
 		MaxConnections: b.config.MaxConnections, MaxPacketBytes: int(b.config.MQTTMaxPacket), MaxQueued: b.config.MQTTMaxQueued,
+		ReceiveMaximum: b.config.MQTTReceiveMaximum, MaxKeepAlive: b.config.MQTTMaxKeepAlive,
+		DenySubscribe: b.config.MQTTDenySubscribe.Split(), SysInterval: b.config.MQTTSysInterval, Version: version,
 	}
 	if o.Listeners, err = b.plainAndTLS(ctx, "mqtt", b.config.MQTTListen, "mqtts", b.config.MQTTSListen); err != nil {
 		return err

@@ -31,6 +31,7 @@ type conn struct {
 	aliases     map[uint16]string // of topic names, the client's
 	will        *packets.Packet   // nil: none
 	pub         publisher
+	auth        authentication
 	session     *session
 	lease       *router.Lease
 
@@ -43,8 +44,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	if host, _, err := net.SplitHostPort(c.remote); err == nil {
 		c.principal.Host = host
 	}
-	c.in.nc = nc
-	c.out.init(nc, s.opts.WriteTimeout)
+	c.in.nc, c.in.got = nc, s.metrics.bytesIn.Add
+	c.out.init(nc, s.metrics, s.opts.WriteTimeout)
 	c.out.failed = func(error) { c.cut() }
 	c.pub.init(c)
 	return c
@@ -75,6 +76,7 @@ func (c *conn) run() error {
 		if err != nil {
 			return err
 		}
+		c.srv.metrics.packetsIn.Add(1)
 		pk := packets.Packet{FixedHeader: fh, ProtocolVersion: c.version}
 		if err := decode(&pk, body); err != nil {
 			return err
@@ -133,7 +135,7 @@ func (c *conn) handle(pk *packets.Packet) error {
 	case packets.Connect:
 		return packets.ErrProtocolViolationSecondConnect // section 3.1, MQTT-3.1.0-2
 	case packets.Auth:
-		return packets.ErrProtocolViolation // we began no exchange (section 4.12)
+		return c.authAgain(pk)
 	default:
 		return packets.ErrProtocolViolation
 	}

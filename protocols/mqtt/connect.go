@@ -34,6 +34,7 @@ func (c *conn) connect() error {
 	if err != nil {
 		return err
 	}
+	c.srv.metrics.packetsIn.Add(1)
 	if fh.Type != packets.Connect {
 		return packets.ErrProtocolViolationRequireFirstConnect // MQTT-3.1.0-1
 	}
@@ -50,6 +51,11 @@ func (c *conn) connect() error {
 		}
 		return code
 	}
+	proof, code := c.authenticate(pk, late)
+	if code != packets.CodeSuccess {
+		c.refuse(pk.ProtocolVersion, code)
+		return code
+	}
 	if code := c.authorizeWill(pk); code != packets.CodeSuccess {
 		c.refuse(pk.ProtocolVersion, code)
 		return code
@@ -64,7 +70,7 @@ func (c *conn) connect() error {
 		c.refuse(pk.ProtocolVersion, code)
 		return code
 	}
-	c.accept(pk, assigned)
+	c.accept(pk, assigned, proof)
 	return nil
 }
 
@@ -104,9 +110,7 @@ func checkConnect(pk *packets.Packet) packets.Code {
 		return packets.ErrClientIdentifierNotValid // MQTT 3.1.1, MQTT-3.1.3-8
 	case p.WillFlag && topicfilter.CheckName(p.WillTopic) != nil:
 		return packets.ErrTopicNameInvalid
-	case pk.Properties.AuthenticationMethod != "":
-		return packets.ErrBadAuthenticationMethod // section 4.12: we know none
-	case pk.Properties.AuthenticationData != nil:
+	case pk.Properties.AuthenticationMethod == "" && pk.Properties.AuthenticationData != nil:
 		return packets.ErrProtocolViolation // section 3.1.2.11.10
 	}
 	return packets.CodeSuccess
@@ -155,7 +159,7 @@ func (c *conn) leave() {
 }
 
 // accept begins the session and answers with CONNACK (section 3.2).
-func (c *conn) accept(pk *packets.Packet, assigned bool) {
+func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) {
 	p := &pk.Properties
 	c.version = pk.ProtocolVersion
 	keepAlive, told := pk.Connect.Keepalive, false
@@ -178,6 +182,7 @@ func (c *conn) accept(pk *packets.Packet, assigned bool) {
 		if p.SessionExpiryInterval > 0 {
 			a.SessionExpiryIntervalFlag = true // section 3.2.2.3.2: 0, the session ends with its connection
 		}
+		a.AuthenticationMethod, a.AuthenticationData = c.auth.method, proof // MQTT-4.12.0-7
 		if assigned {
 			a.AssignedClientID = c.client // MQTT-3.1.3-7
 		}

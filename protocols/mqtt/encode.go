@@ -14,6 +14,8 @@ type delivery struct {
 	dup      bool
 	retain   bool
 	packetID uint16 // with QoS 1 and 2
+	alias    uint16 // of the topic name; 0: none
+	aliased  bool   // the client knows the alias: the name is left out
 	ids      []int  // subscription identifiers
 	now      int64  // ms
 }
@@ -22,19 +24,26 @@ type delivery struct {
 // copies everything three times: this is what each delivery costs.
 func appendPublish(dst []byte, m *message, d *delivery) []byte {
 	props := 0
+	name := m.name
+	if d.aliased {
+		name = ""
+	}
 	if d.version == 5 {
 		props = len(m.props)
 		if m.expiresAt != 0 {
 			props += 5
+		}
+		if d.alias != 0 {
+			props += 3
 		}
 		for _, id := range d.ids {
 			props += 1 + varLen(id)
 		}
 	}
 	dst = append(dst, publishByte(d))
-	dst = appendVar(dst, publishLen(m, d, props))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(m.name)))
-	dst = append(dst, m.name...)
+	dst = appendVar(dst, publishLen(m, d, len(name), props))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(name)))
+	dst = append(dst, name...)
 	if d.qos > 0 {
 		dst = binary.BigEndian.AppendUint16(dst, d.packetID)
 	}
@@ -45,6 +54,9 @@ func appendPublish(dst []byte, m *message, d *delivery) []byte {
 			left := max(m.expiresAt-d.now+999, 1000) / 1000
 			dst = append(dst, packets.PropMessageExpiryInterval)
 			dst = binary.BigEndian.AppendUint32(dst, uint32(min(left, 1<<32-1)))
+		}
+		if d.alias != 0 {
+			dst = append(dst, packets.PropTopicAlias, byte(d.alias>>8), byte(d.alias))
 		}
 		for _, id := range d.ids {
 			dst = appendVar(append(dst, packets.PropSubscriptionIdentifier), id)
@@ -65,9 +77,9 @@ func publishByte(d *delivery) byte {
 	return b
 }
 
-// publishLen is the remaining length of a PUBLISH.
-func publishLen(m *message, d *delivery, props int) int {
-	n := 2 + len(m.name) + len(m.payload)
+// publishLen is the remaining length of a PUBLISH with a name and properties of such lengths.
+func publishLen(m *message, d *delivery, name, props int) int {
+	n := 2 + name + len(m.payload)
 	if d.qos > 0 {
 		n += 2
 	}
@@ -79,7 +91,7 @@ func publishLen(m *message, d *delivery, props int) int {
 
 // publishSize bounds the whole packet's length from above.
 func publishSize(m *message, d *delivery) int {
-	return 5 + 2 + len(m.name) + 2 + 4 + len(m.props) + 5 + 5*len(d.ids) + len(m.payload)
+	return 5 + 2 + len(m.name) + 2 + 4 + len(m.props) + 5 + 3 + 5*len(d.ids) + len(m.payload)
 }
 
 // maxRemaining is the greatest remaining length (section 2.1.4).
@@ -130,6 +142,8 @@ func appendPacket(dst []byte, pk *packets.Packet) []byte {
 		err = pk.UnsubackEncode(&b)
 	case packets.Disconnect:
 		err = pk.DisconnectEncode(&b)
+	case packets.Auth:
+		err = pk.AuthEncode(&b)
 	case packets.Pingresp:
 		err = pk.PingrespEncode(&b)
 	}

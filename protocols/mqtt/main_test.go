@@ -77,7 +77,7 @@ func dial(t testing.TB, addr string, version byte) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nc.Close() })
-	return &client{t: t, nc: nc, in: packetReader{nc: nc}, version: version}
+	return &client{t: t, nc: nc, in: packetReader{nc: nc, got: func(n int64) int64 { return n }}, version: version}
 }
 
 // connectAs connects a client and returns it with its CONNACK.
@@ -132,6 +132,8 @@ func (c *client) encode(pk *packets.Packet) []byte {
 		err = pk.DisconnectEncode(&b)
 	case packets.Pingreq:
 		err = pk.PingreqEncode(&b)
+	case packets.Auth:
+		err = pk.AuthEncode(&b)
 	default:
 		err = errors.New("no encoder")
 	}
@@ -175,6 +177,8 @@ func (c *client) read() (packets.Packet, error) {
 		err = pk.UnsubackDecode(body)
 	case packets.Disconnect:
 		err = pk.DisconnectDecode(body)
+	case packets.Auth:
+		err = pk.AuthDecode(body)
 	case packets.Pingresp:
 	default:
 		err = fmt.Errorf("packet type %d", fh.Type)

@@ -105,3 +105,6 @@ func level(name string, n int) (string, bool) {
 	}
 	return l, true
 }
+
+// CheckFilter says what is wrong with a topic filter.
+func CheckFilter(filter string) error { return topicfilter.CheckFilter(filter) }

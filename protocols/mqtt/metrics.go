@@ -13,6 +13,11 @@ type metrics struct {
 	refused  atomic.Int64
 	broken   atomic.Int64 // connections that ended on an error of protocol
 
+	bytesIn    atomic.Int64
+	bytesOut   atomic.Int64
+	packetsIn  atomic.Int64
+	packetsOut atomic.Int64
+
 	received   [3]atomic.Int64 // publishes, by QoS
 	sent       [3]atomic.Int64 // deliveries, by QoS
 	rejected   atomic.Int64    // publishes that were not stored
@@ -29,6 +34,8 @@ var (
 	refusedDesc       = desc("connections_refused_total", "Connections that were closed at once, as there were too many.")
 	brokenDesc        = desc("connection_errors_total", "Connections that were closed because of what their client sent.")
 	subscriptionsDesc = desc("subscriptions", "Subscriptions of connected clients now.")
+	bytesDesc         = desc("bytes_total", "Bytes of clients' connections, by direction: in or out.", "direction")
+	packetsDesc       = desc("packets_total", "Packets of clients' connections, by direction: in or out.", "direction")
 	receivedDesc      = desc("messages_received_total", "Messages that clients published, by QoS.", "qos")
 	sentDesc          = desc("messages_sent_total", "Messages that were sent to subscribers, by QoS.", "qos")
 	rejectedDesc      = desc("messages_rejected_total", "Messages that were published and not stored.")
@@ -41,12 +48,25 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("polylog_mqtt_"+name, help, labels, nil)
 }
 
+func sum(counters ...*atomic.Int64) (n int64) {
+	for _, c := range counters {
+		n += c.Load()
+	}
+	return n
+}
+
+func (m *metrics) publishesIn() int64  { return sum(&m.received[0], &m.received[1], &m.received[2]) }
+func (m *metrics) publishesOut() int64 { return sum(&m.sent[0], &m.sent[1], &m.sent[2]) }
+func (m *metrics) publishesDropped() int64 {
+	return sum(&m.dropped, &m.overflowed, &m.tooLarge)
+}
+
 func newMetrics(s *Server) *metrics { return &metrics{srv: s} }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, subscriptionsDesc, receivedDesc, sentDesc,
+		connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, subscriptionsDesc, bytesDesc, packetsDesc, receivedDesc, sentDesc,
 		rejectedDesc, droppedDesc, unnamedDesc, unreadableDesc,
 	} {
 		ch <- d
@@ -61,14 +81,15 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v *atomic.Int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v.Load()), labels...)
 	}
-	m.srv.mu.Lock()
-	conns := len(m.srv.conns)
-	m.srv.mu.Unlock()
-	gauge(connectionsDesc, conns)
+	gauge(connectionsDesc, m.srv.connected())
 	gauge(subscriptionsDesc, m.srv.subs.len())
 	counter(acceptedDesc, &m.accepted)
 	counter(refusedDesc, &m.refused)
 	counter(brokenDesc, &m.broken)
+	counter(bytesDesc, &m.bytesIn, "in")
+	counter(bytesDesc, &m.bytesOut, "out")
+	counter(packetsDesc, &m.packetsIn, "in")
+	counter(packetsDesc, &m.packetsOut, "out")
 	for qos := range m.received {
 		counter(receivedDesc, &m.received[qos], string(rune('0'+qos)))
 		counter(sentDesc, &m.sent[qos], string(rune('0'+qos)))

@@ -11,6 +11,7 @@ import (
 // once.
 type outbox struct {
 	nc      net.Conn
+	metrics *metrics
 	timeout time.Duration // of one write
 	room    func()        // called when there is less than lowWater again; holds no lock
 	failed  func(error)   // called once, when a write has failed
@@ -36,12 +37,12 @@ const (
 	maxWrite = 64 << 10
 )
 
-func (o *outbox) init(nc net.Conn, timeout time.Duration) {
-	o.nc, o.timeout = nc, timeout
+func (o *outbox) init(nc net.Conn, m *metrics, timeout time.Duration) {
+	o.nc, o.metrics, o.timeout = nc, m, timeout
 	o.changed.L = &o.mu
 }
 
-// put adds what fn appends.
+// put adds the packet that fn appends.
 func (o *outbox) put(fn func([]byte) []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,6 +65,7 @@ func (o *outbox) putLocked(fn func([]byte) []byte) {
 		return
 	}
 	idle := len(o.buf) == 0 && o.sending == 0
+	o.metrics.packetsOut.Add(1)
 	o.buf = fn(o.buf)
 	if idle && len(o.buf) > 0 {
 		o.sending = -1 // a writer is there
@@ -152,6 +154,7 @@ func (o *outbox) send(b []byte) error {
 			return err
 		}
 		n, err := o.nc.Write(b[:min(len(b), maxWrite)])
+		o.metrics.bytesOut.Add(int64(n))
 		if err != nil {
 			return err
 		}

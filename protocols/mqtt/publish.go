@@ -269,6 +269,7 @@ func (p *publisher) sendAcksLocked() {
 	if n == 0 {
 		return
 	}
+	p.c.srv.metrics.packetsOut.Add(int64(n) - 1) // put counts one
 	p.c.out.put(func(b []byte) []byte {
 		for _, a := range p.acks[:n] {
 			b = appendAck(b, p.c.version, a.kind, a.id, a.reason)

@@ -13,8 +13,9 @@ import (
 type packetReader struct {
 	nc    net.Conn
 	buf   []byte
-	r, w  int // what lies between was read and not handed out
-	small int // reads in a row that would have fitted into a smaller buffer
+	r, w  int                 // what lies between was read and not handed out
+	got   func(n int64) int64 // told of what was read
+	small int                 // reads in a row that would have fitted into a smaller buffer
 }
 
 const (
@@ -108,6 +109,7 @@ func (p *packetReader) fill(want int) error {
 		p.r = 0
 	}
 	n, err := p.nc.Read(p.buf[p.w:])
+	p.got(int64(n))
 	p.w += n
 	switch {
 	case n > 0 && p.w == len(p.buf) && len(p.buf) < maxReadBuffer:
@@ -140,6 +142,7 @@ func (p *packetReader) large(n int, wait func()) ([]byte, error) {
 		}
 		wait()
 		k, err := p.nc.Read(body[len(body):min(cap(body), n)])
+		p.got(int64(k))
 		body = body[:len(body)+k]
 		if err != nil && len(body) < n {
 			return nil, err

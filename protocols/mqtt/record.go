@@ -100,13 +100,14 @@ type message struct {
 }
 
 // readRecord makes a record of a topic a message. It is false for one without an MQTT topic
-// name.
+// name, or with one that only the server may say.
 func (m *message) readRecord(topic string, r *core.Record) bool {
 	name, ok := topicfilter.Of(topic, r)
-	if ok {
-		m.fill(name, r)
+	if !ok || name[0] == '$' {
+		return false
 	}
-	return ok
+	m.fill(name, r)
+	return true
 }
 
 // fill makes m a record that is for this name.

@@ -30,6 +30,12 @@ func (s *session) sendRetained() {
 			return
 		}
 		w := s.walks[0]
+		if w.sub.ofSys() {
+			s.walks = s.walks[1:]
+			s.mu.Unlock()
+			s.srv.sys.greet(w.sub)
+			continue
+		}
 		next, more, err := s.retainedLocked(w)
 		if err != nil {
 			s.srv.metrics.unreadable.Add(1)
@@ -69,7 +75,7 @@ func (s *session) retainedLocked(w *retainedWalk) (next string, more bool, err e
 		if d.qos > 0 {
 			s.sendLocked(&m, &d)
 		} else {
-			s.c.out.put(func(b []byte) []byte { return appendPublish(b, &m, &d) })
+			s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, &m, &d) })
 			s.srv.metrics.sent[0].Add(1)
 		}
 		sent++

@@ -26,12 +26,19 @@ type Options struct {
 	Clock      func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // of metrics; nil for none
+	Version    string                // of the program, for $SYS
+
+	// EnhancedAuth makes the exchange for an authentication method, nil for one that is not
+	// known; nil for none at all.
+	EnhancedAuth  func(method string) Exchange
+	DenySubscribe []string // filters that nobody may subscribe to, as they are written
 
 	MaxConnections int           // default 10,000
 	MaxPacketBytes int           // of a client's packets after the fixed header, default 1 MiB
 	MaxQueued      int           // QoS 1 and 2 messages that wait for a slow subscriber; default 20,000
 	ReceiveMaximum int           // unacknowledged QoS 1 and 2 publishes of a client, default 1024
 	MaxKeepAlive   time.Duration // clients that want a longer one, or none, are told this one; default 0: any
+	SysInterval    time.Duration // between messages under $SYS, default 10 s
 	ConnectTimeout time.Duration // until CONNECT has come, default 10 s
 	WriteTimeout   time.Duration // for each 64 KiB, default 30 s
 	closeGrace     time.Duration // for what Close cut off to end, default 5 s
@@ -44,6 +51,7 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.MaxPacketBytes, 1<<20)
 	setDefault(&o.MaxQueued, 20_000)
 	setDefault(&o.ReceiveMaximum, 1024)
+	setDefault(&o.SysInterval, 10*time.Second)
 	setDefault(&o.ConnectTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 30*time.Second)
 	setDefault(&o.closeGrace, 5*time.Second)
@@ -70,10 +78,12 @@ type Server struct {
 	mapping mapping
 	metrics *metrics
 	subs    subscriptions
+	sys     *sysTopics
 	tail    *router.Tail
 
 	ctx  context.Context //nolint:containedctx // the server's life: proposals of closing connections end with it
 	stop context.CancelFunc
+	quit chan struct{} // closed when Close begins
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -94,10 +104,12 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, log: o.Logger, router: o.Router,
 		mapping: mapping{o.Rules, o.Fallback},
+		quit:    make(chan struct{}),
 		conns:   map[*conn]struct{}{},
 		clients: map[string]*conn{},
 	}
 	s.metrics = newMetrics(s)
+	s.sys = newSysTopics(s)
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(s.metrics); err != nil {
 			return nil, fmt.Errorf("register the mqtt metrics: %w", err)
@@ -116,6 +128,7 @@ func (s *Server) wants(t *router.Topic) bool {
 // Serve accepts connections until Close. It returns at once.
 func (s *Server) Serve() {
 	s.wg.Go(s.fanOut)
+	s.wg.Go(s.sys.run)
 	for _, l := range s.opts.Listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
@@ -126,6 +139,13 @@ func (s *Server) Serve() {
 
 // now is the time in ms since the epoch.
 func (s *Server) now() int64 { return s.opts.Clock().UnixMilli() }
+
+// connected is the number of connections now.
+func (s *Server) connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
 
 // register takes up a connection, unless there are too many or the server stops.
 func (s *Server) register(c *conn) bool {
@@ -171,6 +191,9 @@ func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
+	if first {
+		close(s.quit)
+	}
 	all := make([]*conn, 0, len(s.conns))
 	for c := range s.conns {
 		all = append(all, c)

@@ -17,7 +17,8 @@ type session struct {
 	expiry     uint32 // what CONNECT asked for, seconds
 	window     int    // QoS 1 and 2 messages that may be unacknowledged: the client's receive maximum
 	maxPacket  int    // the client's, bytes
-	fanOutMark        // the fan-out's
+	aliases    aliasTable
+	fanOutMark // the fan-out's
 
 	mu       sync.Mutex // guards what follows
 	subs     map[string]*subscription
@@ -59,6 +60,7 @@ func newSession(c *conn, p *packets.Properties) *session {
 		if p.ReceiveMaximum > 0 {
 			s.window = min(s.window, int(p.ReceiveMaximum))
 		}
+		s.aliases.most = min(int(p.TopicAliasMaximum), maxOwnAliases)
 		if p.MaximumPacketSize > 0 {
 			s.maxPacket = int(min(p.MaximumPacketSize, maxRemaining+5))
 		}
@@ -86,11 +88,7 @@ func (s *session) deliver(m *message, at queued) {
 		return
 	}
 	if d.qos == 0 {
-		if s.c.out.tryPut(func(b []byte) []byte { return appendPublish(b, m, &d) }) {
-			s.srv.metrics.sent[0].Add(1)
-		} else {
-			s.srv.metrics.dropped.Add(1)
-		}
+		s.deliverOnce(m, &d)
 		return
 	}
 	s.mu.Lock()
@@ -106,13 +104,30 @@ func (s *session) deliver(m *message, at queued) {
 	}
 }
 
+// appendPublish is called under the outbox's lock.
+func (s *session) appendPublish(b []byte, m *message, d *delivery) []byte {
+	if s.aliases.most > 0 {
+		d.alias, d.aliased = s.aliases.of(m.name)
+	}
+	return appendPublish(b, m, d)
+}
+
+// deliverOnce sends a message with QoS 0, or leaves it out.
+func (s *session) deliverOnce(m *message, d *delivery) {
+	if s.c.out.tryPut(func(b []byte) []byte { return s.appendPublish(b, m, d) }) {
+		s.srv.metrics.sent[0].Add(1)
+	} else {
+		s.srv.metrics.dropped.Add(1)
+	}
+}
+
 func (s *session) roomLocked() bool { return len(s.inflight) < s.window && !s.c.out.full() }
 
 // sendLocked sends a message with QoS 1 or 2.
 func (s *session) sendLocked(m *message, d *delivery) {
 	d.packetID = s.nextIDLocked()
 	s.inflight[d.packetID] = awaitAck
-	s.c.out.put(func(b []byte) []byte { return appendPublish(b, m, d) })
+	s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, d) })
 	s.srv.metrics.sent[d.qos].Add(1)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -27,19 +28,28 @@ type subscription struct {
 type subscriptions struct {
 	mu   sync.RWMutex
 	tree topicfilter.Tree[*subscription] // guarded by mu
+	sys  atomic.Int64                    // those that are for $SYS
 }
 
 func (s *subscriptions) add(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tree.Add(sub.filter, sub)
+	if sub.ofSys() {
+		s.sys.Add(1)
+	}
 }
 
 func (s *subscriptions) remove(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tree.Remove(sub.filter, sub)
+	if s.tree.Remove(sub.filter, sub) && sub.ofSys() {
+		s.sys.Add(-1)
+	}
 }
+
+// ofSys reports whether it is for messages under $SYS, and for no others.
+func (sub *subscription) ofSys() bool { return strings.HasPrefix(sub.filter, sysPrefix) }
 
 func (s *subscriptions) len() int {
 	s.mu.RLock()
@@ -47,8 +57,8 @@ func (s *subscriptions) len() int {
 	return s.tree.Len()
 }
 
-// any reports whether there is a subscription.
-func (s *subscriptions) any() bool { return s.len() > 0 }
+// any reports whether there is a subscription for what is stored.
+func (s *subscriptions) any() bool { return int64(s.len()) > s.sys.Load() }
 
 // maxSubscriptions bounds those of one session.
 const maxSubscriptions = 10_000
@@ -102,6 +112,9 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	if topicfilter.CheckFilter(f.Filter) != nil {
 		return packets.ErrTopicFilterInvalid
 	}
+	if c.srv.denies(f.Filter) {
+		return packets.ErrUnspecifiedError // whoever denies it need not say so
+	}
 	if err := c.authorizeFilter(f.Filter); err != nil {
 		return reasonOf(err)
 	}
@@ -135,6 +148,9 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	}
 	return packets.QosCodes[f.Qos]
 }
+
+// denies reports whether nobody may subscribe to a filter.
+func (s *Server) denies(filter string) bool { return slices.Contains(s.opts.DenySubscribe, filter) }
 
 // authorizeFilter checks that the client may read the topic that a filter's first level
 // names. Where that is a wildcard each message is asked for (see session.allowed).

@@ -65,6 +65,11 @@ type Config struct {
 	MQTTMaxPacket Size   `key:"mqtt-max-packet" min:"1KiB" max:"64MiB" default:"1MiB" doc:"Size of the largest packet that MQTT clients may send; they are told. What is larger than the topic's max.message.bytes is refused all the same."`
 	MQTTMaxQueued int    `key:"mqtt-max-queued" min:"1" default:"20000" doc:"Messages of QoS 1 and 2 that wait for one subscriber that does not keep up; more are left out, and counted."`
 
+	MQTTReceiveMaximum int           `key:"mqtt-receive-maximum" min:"1" max:"65535" default:"1024" doc:"Publishes of QoS 1 and 2 that a client of MQTT 5 may have unacknowledged; it is told."`
+	MQTTMaxKeepAlive   time.Duration `key:"mqtt-max-keep-alive" max:"65535s" default:"0s" doc:"Longest keep-alive that MQTT clients may have: who asks for a longer one, or for none, gets this one, and is told with MQTT 5. 0 means any."`
+	MQTTDenySubscribe  Filters       `key:"mqtt-deny-subscribe" doc:"Topic filters that no MQTT client may subscribe to, such as #, as they are written; several separated by semicolons. The answer is 0x80."`
+	MQTTSysInterval    time.Duration `key:"mqtt-sys-interval" min:"1s" default:"10s" doc:"Time between two messages of a topic under $SYS whose value has changed."`
+
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
 	SegmentSize   Size          `key:"segment-size" min:"1MiB" max:"2GiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
