@@ -391,3 +391,15 @@ func TestExclusiveConsumer(t *testing.T) {
 	c.Close()
 	consume(t, r, router.ConsumeSpec{Queue: q.ID})
 }
+
+// What was confirmed just before a purge goes with it.
+func TestPurgeTakesWhatWasConfirmed(t *testing.T) {
+	r, _, _ := atRest(t)
+	q := declare(t, r, "q", router.QueueConfig{})
+	for range 200 {
+		send(t, r, "q", plain("a"))
+		if n, err := r.PurgeQueue(timeout(t), nobody, q.ID, ""); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+}

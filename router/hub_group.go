@@ -211,6 +211,7 @@ func (g *hubGroup) hold(m *toHub, answer func(fromHub)) bool {
 func (g *hubGroup) purge(answer func(fromHub)) bool {
 	var counts QueueCounts
 	return g.do(func(d *dispatch.Group) {
+		g.growLocked() // what was confirmed goes, too
 		spans := d.Purge(nil)
 		for _, sp := range spans {
 			counts.Ready += sp.Len()

@@ -118,6 +118,9 @@ func putQueue(c *call) error {
 	if err := c.definition(&spec); err != nil {
 		return err
 	}
+	if spec.DeliveryLimit < -1 || spec.DeliveryLimit > math.MaxInt32 {
+		return invalid("deliveryLimit is %d, want -1 (none) to %d", spec.DeliveryLimit, math.MaxInt32)
+	}
 	config := router.QueueConfig{AckConfig: router.AckConfig{DeliveryLimit: spec.DeliveryLimit, SingleActive: spec.SingleActive}}
 	if spec.DeadLetterQueue != "" {
 		config.DeadLetter = core.Name{Namespace: c.namespace, Name: spec.DeadLetterQueue}

@@ -162,7 +162,10 @@ func putTopic(c *call) error {
 		}
 	}
 	partitions := spec.Partitions
-	if partitions == 0 {
+	switch {
+	case partitions < 0:
+		return invalid("partitions is %d", partitions)
+	case partitions == 0:
 		partitions = -1
 	}
 	t, err := c.router.CreateTopic(c.ctx, c.principal, router.TopicSpec{Name: n, Partitions: partitions, Configs: configs})
