@@ -396,6 +396,7 @@ func TestExclusiveConsumer(t *testing.T) {
 func TestPurgeTakesWhatWasConfirmed(t *testing.T) {
 	r, _, _ := atRest(t)
 	q := declare(t, r, "q", router.QueueConfig{})
+	consume(t, r, router.ConsumeSpec{Queue: q.ID, Idle: true}) // the dispatcher has the queue, and hears of messages
 	for range 200 {
 		send(t, r, "q", plain("a"))
 		if n, err := r.PurgeQueue(timeout(t), nobody, q.ID, ""); n != 1 || err != nil {
