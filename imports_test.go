@@ -42,12 +42,17 @@ var mayImport = map[string][]string{
 	"protocols/amqp/spec":     {"core/message"},
 	"protocols/amqp/spec/gen": {},
 	"protocols/mqtt":          {"core", "core/message", "core/topicfilter", "core/wire", "router"},
-	"protocols/http":          {"core", "core/message", "core/wire", "router", "protocols/http/front"},
+	"protocols/http":          {"core", "core/message", "core/wire", "router", "protocols/http/front", "protocols/http/filter", "protocols/http/subscription", "protocols/http/webhook"},
 	"protocols/http/front":    {"core"},
 	"cmd/polylog/config":      {"router", "protocols/mqtt"},
+
+	"protocols/http/filter":       {"core", "core/message"},
+	"protocols/http/subscription": {"core", "router", "protocols/http/filter"},
+	"protocols/http/webhook":      {"core", "core/message", "router", "protocols/http/filter", "protocols/http/subscription"},
+
 	"cmd/polylog": {
 		"core", "core/certs", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
-		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "cmd/polylog/config",
+		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "protocols/http/webhook", "cmd/polylog/config",
 	},
 }
 

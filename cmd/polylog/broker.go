@@ -18,6 +18,7 @@ import (
 	"polylog/core/certs"
 	"polylog/core/vfs"
 	httpd "polylog/protocols/http"
+	"polylog/protocols/http/webhook"
 	"polylog/router"
 	"polylog/router/admin"
 	"polylog/router/state"
@@ -44,8 +45,9 @@ type broker struct {
 	fresh        bool // the data directory has no log yet
 	nodeListener net.Listener
 	http         *httpd.Server // nil: there is no listener
-	tls          *peer.TLS     // of node-to-node connections; nil: none
-	clientCerts  *certs.Certs  // of TLS listeners for clients; nil: none is there yet
+	webhooks     *webhook.Engine
+	tls          *peer.TLS    // of node-to-node connections; nil: none
+	clientCerts  *certs.Certs // of TLS listeners for clients; nil: none is there yet
 	state        *state.State
 	router       *router.Router
 	admin        *admin.Server
@@ -88,6 +90,7 @@ func (b *broker) start(ctx context.Context) error {
 		{"ending what its last run owned", b.endEarlierRun},
 		{"binding the Kafka listener", b.serveKafka},
 		{"binding the AMQP listener", b.serveAMQP},
+		{"pushing webhooks", b.pushWebhooks},
 		{"opening the REST interface", b.openHTTP},
 		{"binding the MQTT listeners", b.serveMQTT},
 		{"announcing this node", b.announce},

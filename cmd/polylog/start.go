@@ -18,6 +18,7 @@ import (
 	"polylog/index"
 	"polylog/protocols/amqp"
 	httpd "polylog/protocols/http"
+	"polylog/protocols/http/webhook"
 	"polylog/protocols/kafka"
 	"polylog/protocols/kafka/group"
 	"polylog/router"
@@ -110,12 +111,25 @@ func (b *broker) serveHTTP(ctx context.Context) error {
 	return nil
 }
 
+// pushWebhooks begins to push subscriptions to their endpoints, whenever this node leads.
+func (b *broker) pushWebhooks(context.Context) (err error) {
+	b.webhooks, err = webhook.New(webhook.Options{
+		Router: b.router, Logger: b.log, Registerer: b.metrics, Guard: webhook.NewGuard(b.config.WebhookAllow),
+		Version: version, Origin: b.config.WebhookOrigin, Clock: b.now,
+	})
+	if err != nil {
+		return err
+	}
+	b.laterClose(func() error { b.webhooks.Close(); return nil })
+	return nil
+}
+
 // openHTTP begins to serve what needs the router.
 func (b *broker) openHTTP(context.Context) error {
 	if b.http == nil {
 		return nil
 	}
-	b.http.Open(b.router)
+	b.http.Open(b.router, b.webhooks)
 	b.laterClose(func() error { b.http.CloseAPI(); return nil })
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"polylog/core"
 	"polylog/protocols/http/front"
+	"polylog/protocols/http/webhook"
 	"polylog/router"
 )
 
@@ -20,6 +21,7 @@ import (
 type api struct {
 	srv    *Server
 	router *router.Router
+	engine *webhook.Engine
 
 	ctx  context.Context //nolint:containedctx // ends what waits when the interface is closed
 	stop context.CancelFunc
@@ -33,8 +35,8 @@ type api struct {
 
 // Open begins to serve the data plane; until then, and after CloseAPI, its paths answer
 // with 503.
-func (s *Server) Open(r *router.Router) {
-	a := &api{srv: s, router: r}
+func (s *Server) Open(r *router.Router, e *webhook.Engine) {
+	a := &api{srv: s, router: r, engine: e}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	s.api.Store(a)
 }
@@ -123,6 +125,7 @@ var calls = []struct {
 	{"POST", "/queues/{queue}:ack", ack},
 	{"POST", "/queues/{queue}:nack", nack},
 	{"POST", "/queues/{queue}:extend", extend},
+	{"POST", "/queues/{queue}:redrive", redrive},
 
 	{"GET", "/exchanges", listExchanges},
 	{"GET", "/exchanges/{exchange}", getExchange},
@@ -142,6 +145,10 @@ var calls = []struct {
 	{"POST", "/subscriptions/{subscription}:nack", nack},
 	{"POST", "/subscriptions/{subscription}:extend", extend},
 	{"POST", "/subscriptions/{subscription}:seek", seekSubscription},
+	{"POST", "/subscriptions/{subscription}:test", testPush},
+	{"POST", "/subscriptions/{subscription}:rotate", rotateSecret},
+	{"POST", "/subscriptions/{subscription}:enable", enablePush},
+	{"GET", "/subscriptions/{subscription}/attempts", listAttempts},
 }
 
 // callTimeout bounds a call that waits for the log. What is under way then may or may not

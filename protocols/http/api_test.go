@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"polylog/core"
+	"polylog/protocols/http/webhook"
 	"polylog/router"
 	"polylog/router/routertest"
 )
@@ -28,6 +30,7 @@ type site struct {
 	log    *routertest.Log
 	server *Server
 	client *http.Client
+	engine *webhook.Engine
 }
 
 // newSite serves a router of its own, or one that joins another site's.
@@ -51,7 +54,14 @@ func newSite(t *testing.T, first *site, change func(*Options)) *site {
 		change(&o)
 	}
 	s.server = New(o)
-	s.server.Open(s.router)
+	s.engine, err = webhook.New(webhook.Options{
+		Router: s.router, Logger: o.Logger, Registerer: o.Registry, Guard: webhook.NewGuard([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.engine.Close)
+	s.server.Open(s.router, s.engine)
 	s.addr = ln.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve() }()

@@ -16,6 +16,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/message"
+	"polylog/protocols/http/filter"
 )
 
 // incoming is a message that a request wants to publish, or why it cannot be.
@@ -51,9 +52,6 @@ type messageJSON struct {
 	DelayMs         *int64    `json:"delayMs"`
 	DeliverAt       *timeJSON `json:"deliverAt"`
 }
-
-// tagHeader is the header that holds a message's tag, which subscriptions choose by.
-const tagHeader = "tag"
 
 // timeJSON is a time in ms since the epoch: a number of them, or RFC 3339 in a string.
 type timeJSON int64
@@ -170,7 +168,7 @@ func (j *messageJSON) incoming(now int64) incoming {
 		m.CorrelationID = []byte(j.CorrelationID)
 	}
 	if j.Tag != "" {
-		m.Headers = append(m.Headers, message.Header{Name: tagHeader, Value: message.String(j.Tag)})
+		m.Headers = append(m.Headers, message.Header{Name: filter.TagHeader, Value: message.String(j.Tag)})
 	}
 	if j.Partition != nil {
 		if m.partition = *j.Partition; m.partition < 0 {
@@ -390,7 +388,7 @@ func fromHeaders(h *fasthttp.RequestHeader, now int64) incoming {
 		m.Headers = append(m.Headers, message.Header{Name: name, Value: message.String(value)})
 	}
 	if tag := h.Peek("X-Tag"); len(tag) > 0 {
-		m.Headers = append(m.Headers, message.Header{Name: tagHeader, Value: message.String(string(tag))})
+		m.Headers = append(m.Headers, message.Header{Name: filter.TagHeader, Value: message.String(string(tag))})
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"hash/crc32"
+	"time"
 
 	"polylog/core"
 	"polylog/router"
@@ -11,6 +12,9 @@ import (
 const idempotencyKey = "Idempotency-Key"
 
 const maxIdempotencyKey = 255 // bytes
+
+// idempotencyWindow is how long a key is known.
+const idempotencyWindow = time.Hour
 
 // noIdempotencyKey refuses the header where it would not be kept to.
 func (c *call) noIdempotencyKey() error {
@@ -44,7 +48,7 @@ func (c *call) publishOnce(t *router.Topic, d *destination, key string, ms []inc
 		}
 		send[i] = router.QueueBatch{Queue: d.queues[b.partition], Data: data}
 	}
-	offsets, replayed, err := c.router.PublishOnce(c.ctx, c.principal, t, key, [16]byte(c.digest[:16]), send)
+	offsets, replayed, err := c.router.PublishOnce(c.ctx, c.principal, t, key, [16]byte(c.digest[:16]), idempotencyWindow, send)
 	if err != nil {
 		return err
 	}

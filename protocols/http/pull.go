@@ -6,6 +6,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/message"
+	"polylog/protocols/http/subscription"
 	"polylog/router"
 )
 
@@ -54,8 +55,8 @@ func pull(c *call) error {
 		return invalid("max is %d, want 1 to %d", spec.Max, maxPull)
 	case spec.WaitMs < 0 || spec.WaitMs > maxWait:
 		return invalid("waitMs is %d, want 0 to %d", spec.WaitMs, maxWait)
-	case spec.AckDeadlineMs < minDeadline || spec.AckDeadlineMs > maxDeadline:
-		return invalid("ackDeadlineMs is %d, want %d to %d", spec.AckDeadlineMs, minDeadline, maxDeadline)
+	case spec.AckDeadlineMs < subscription.MinDeadline || spec.AckDeadlineMs > subscription.MaxDeadline:
+		return invalid("ackDeadlineMs is %d, want %d to %d", spec.AckDeadlineMs, subscription.MinDeadline, subscription.MaxDeadline)
 	}
 	p := puller{call: c, src: src, spec: &spec, wake: make(chan struct{}, 1)}
 	err = p.open()
@@ -233,7 +234,7 @@ func (p *puller) wants(from *router.Consumer, d *router.Delivery) bool {
 	due := message.DeliverAt(&d.Record)
 	expires := message.ExpiresAt(&d.Record)
 	switch {
-	case expires > 0 && expires <= now, !p.src.options.Filter.wants(&d.Record):
+	case expires > 0 && expires <= now, !p.src.filter.Wants(&d.Record):
 		from.Settle(router.Done, 0, []router.Receipt{d.Receipt}, nil)
 	case due > now:
 		from.Settle(router.Release, time.Duration(due-now)*time.Millisecond, []router.Receipt{d.Receipt}, nil)
@@ -375,9 +376,9 @@ func nack(c *call) error {
 	}, func(s *receiptsSpec, src *source, r *receipt) (time.Duration, error) {
 		switch {
 		case s.DelayMs == nil:
-			return src.options.Retry.after(r.attempts), nil
-		case *s.DelayMs < 0 || *s.DelayMs > maxRetry:
-			return 0, invalid("delayMs is %d, want 0 to %d", *s.DelayMs, maxRetry)
+			return src.options.Retry.After(r.attempts), nil
+		case *s.DelayMs < 0 || *s.DelayMs > subscription.MaxRetry:
+			return 0, invalid("delayMs is %d, want 0 to %d", *s.DelayMs, subscription.MaxRetry)
 		}
 		return time.Duration(*s.DelayMs) * time.Millisecond, nil
 	})
@@ -393,8 +394,8 @@ func extend(c *call) error {
 	if lease == 0 {
 		lease = src.options.AckDeadlineMs
 	}
-	if lease < minDeadline || lease > maxDeadline {
-		return invalid("ackDeadlineMs is %d, want %d to %d", lease, minDeadline, maxDeadline)
+	if lease < subscription.MinDeadline || lease > subscription.MaxDeadline {
+		return invalid("ackDeadlineMs is %d, want %d to %d", lease, subscription.MinDeadline, subscription.MaxDeadline)
 	}
 	for g, at := range groups {
 		kinds, err := c.router.Extend(c.ctx, c.principal, src.queues[g.partition], src.group, time.Duration(lease)*time.Millisecond, pick(rs, at))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/filter"
+	"polylog/protocols/http/subscription"
 	"polylog/router"
 )
 
@@ -13,18 +15,22 @@ import (
 type source struct {
 	queues  []core.QueueID // by partition
 	group   string
-	options subscriptionOptions
+	options subscription.Options
+	filter  *filter.Filter              // what of it the client wants
 	ensure  func(context.Context) error // gives new partitions their group; nil: there are none
 	single  bool                        // one consumer at a time gets messages
 }
 
 // sourceOf is a subscription as a source.
 func (c *call) sourceOf(s *router.Subscription) (*source, error) {
-	options, err := optionsOf(s)
+	options, err := subscription.OptionsOf(s)
 	if err != nil {
 		return nil, err
 	}
 	src := &source{group: s.Group, options: options}
+	if src.filter, err = filter.Compile(options.Filter); err != nil {
+		return nil, err
+	}
 	if s.Topic.IsZero() {
 		src.queues = []core.QueueID{s.Queue}
 		q, err := c.router.QueueByID(s.Queue)
@@ -55,7 +61,11 @@ func (c *call) source() (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.sourceOf(s)
+		src, err := c.sourceOf(s)
+		if err == nil && src.options.Push != nil {
+			err = core.E(core.Conflict, "the messages of subscription %s are pushed to its endpoint", s.Name)
+		}
+		return src, err
 	}
 	q, err := c.queue(router.OpRead)
 	if err != nil {
@@ -63,7 +73,7 @@ func (c *call) source() (*source, error) {
 	}
 	return &source{
 		queues: []core.QueueID{q.ID}, single: q.SingleActive,
-		options: subscriptionOptions{AckDeadlineMs: defaultDeadline},
+		options: subscription.Options{AckDeadlineMs: subscription.DefaultDeadline},
 	}, nil
 }
 

@@ -1,13 +1,13 @@
 package httpd
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
 
 	"polylog/core"
-	"polylog/core/message"
+	"polylog/protocols/http/subscription"
+	"polylog/protocols/http/webhook"
 	"polylog/router"
 )
 
@@ -19,66 +19,9 @@ type subscriptionSpec struct {
 	From            string `json:"from,omitempty"`            // start or end, of a new one
 	MaxDeliveries   int    `json:"maxDeliveries,omitempty"`   // 0: any number
 	DeadLetterQueue string `json:"deadLetterQueue,omitempty"` // made where it is not there
-	subscriptionOptions
+	subscription.Options
+	Push *pushSpec `json:"push,omitempty"` // instead of the options'
 }
-
-// subscriptionOptions can be changed.
-type subscriptionOptions struct {
-	AckDeadlineMs int64      `json:"ackDeadlineMs,omitempty"`
-	Filter        *filter    `json:"filter,omitempty"`
-	Retry         *retryJSON `json:"retry,omitempty"`
-}
-
-// filter chooses messages: those that have one of the tags, and all of the headers.
-type filter struct {
-	Tags    []string          `json:"tags,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
-}
-
-func (f *filter) wants(r *core.Record) bool {
-	if f == nil {
-		return true
-	}
-	if len(f.Tags) > 0 {
-		tag, ok := message.HeaderOf(r, tagHeader)
-		if !ok || !slices.Contains(f.Tags, tag.Str()) {
-			return false
-		}
-	}
-	for name, want := range f.Headers {
-		if v, ok := message.HeaderOf(r, name); !ok || v.String() != want && v.Str() != want {
-			return false
-		}
-	}
-	return true
-}
-
-// retryJSON says how long a message that failed rests: minMs, and twice as long with each
-// failure more, up to maxMs.
-type retryJSON struct {
-	MinMs int64 `json:"minMs"`
-	MaxMs int64 `json:"maxMs"`
-}
-
-func (p *retryJSON) after(attempts int) time.Duration {
-	if p == nil || p.MinMs == 0 {
-		return 0
-	}
-	ms := p.MinMs
-	for ; attempts > 0 && ms < p.MaxMs; attempts-- {
-		ms *= 2
-	}
-	return time.Duration(min(ms, max(p.MaxMs, p.MinMs))) * time.Millisecond
-}
-
-// Bounds of what a subscription may say, in ms.
-const (
-	defaultDeadline = 30_000
-	minDeadline     = 1
-	maxDeadline     = 12 * 3600 * 1000
-	maxRetry        = 7 * 24 * 3600 * 1000
-	maxFilter       = 100 // tags, and headers
-)
 
 // check is why a specification is none, or nil.
 func (s *subscriptionSpec) check() error {
@@ -89,16 +32,10 @@ func (s *subscriptionSpec) check() error {
 		return invalid("a subscription of a queue shares its messages with all others who read it: filter, from, maxDeliveries and deadLetterQueue are the queue's affair")
 	case s.From != "" && s.From != "start" && s.From != "end":
 		return invalid("from is %.20q, want start or end", s.From)
-	case s.MaxDeliveries == 1 || s.MaxDeliveries < 0:
+	case s.MaxDeliveries == 1 && s.Push == nil || s.MaxDeliveries < 0:
 		return invalid("maxDeliveries is %d, want 2 or more, or 0 for any number", s.MaxDeliveries)
-	case s.AckDeadlineMs < minDeadline || s.AckDeadlineMs > maxDeadline:
-		return invalid("ackDeadlineMs is %d, want %d to %d", s.AckDeadlineMs, minDeadline, maxDeadline)
-	case s.Retry != nil && (s.Retry.MinMs < 0 || s.Retry.MaxMs < s.Retry.MinMs || s.Retry.MaxMs > maxRetry):
-		return invalid("retry is from %d to %d ms, want 0 to %d", s.Retry.MinMs, s.Retry.MaxMs, maxRetry)
-	case s.Filter != nil && len(s.Filter.Tags)+len(s.Filter.Headers) > maxFilter:
-		return invalid("the filter has more than %d tags and headers", maxFilter)
 	}
-	return nil
+	return s.Options.Check()
 }
 
 // subscriptionJSON is a subscription in answers.
@@ -108,23 +45,16 @@ type subscriptionJSON struct {
 	Created   time.Time `json:"created"`
 	Orphaned  bool      `json:"orphaned,omitempty"` // what it is of was deleted
 	subscriptionSpec
+	Push   *pushJSON   `json:"push,omitempty"`
 	Counts *countsJSON `json:"counts,omitempty"`
-}
-
-// optionsAttribute is the attribute that holds the options.
-const optionsAttribute = "http"
-
-func optionsOf(s *router.Subscription) (o subscriptionOptions, err error) {
-	o.AckDeadlineMs = defaultDeadline
-	if text := s.Attributes[optionsAttribute]; text != "" {
-		err = json.Unmarshal([]byte(text), &o)
-	}
-	return o, err
 }
 
 func (c *call) jsonOfSubscription(s *router.Subscription) (j subscriptionJSON, err error) {
 	j = subscriptionJSON{Name: s.Name.Name, Namespace: s.Name.Namespace, Created: time.UnixMilli(s.Created).UTC()}
-	if j.subscriptionOptions, err = optionsOf(s); err != nil {
+	if j.Options, err = subscription.OptionsOf(s); err != nil {
+		return j, err
+	}
+	if j.Push, err = c.jsonOfPush(s, j.Options.Push); err != nil {
 		return j, err
 	}
 	if s.DeliveryLimit > 0 {
@@ -225,9 +155,12 @@ func getSubscription(c *call) error {
 
 // putSubscription creates a subscription, or changes the options of the one that is there.
 func putSubscription(c *call) error {
-	spec := subscriptionSpec{subscriptionOptions: subscriptionOptions{AckDeadlineMs: defaultDeadline}}
+	spec := subscriptionSpec{Options: subscription.Options{AckDeadlineMs: subscription.DefaultDeadline}}
 	if err := c.definition(&spec); err != nil {
 		return err
+	}
+	if spec.Push != nil {
+		spec.Options.Push = &spec.Push.Push
 	}
 	if err := spec.check(); err != nil {
 		return err
@@ -245,6 +178,13 @@ func putSubscription(c *call) error {
 	if err != nil {
 		return err
 	}
+	old, err := c.router.Subscription(c.ctx, s.Name)
+	if err != nil && core.KindOf(err) != core.NotFound {
+		return err
+	}
+	if spec.Push != nil && spec.Topic != "" {
+		spec.pushDefaults(s.Name.Name, old)
+	}
 	s.Config.DeliveryLimit = max(spec.MaxDeliveries-1, 0)
 	if spec.DeadLetterQueue != "" {
 		s.Config.DeadLetter = core.Name{Namespace: c.namespace, Name: spec.DeadLetterQueue}
@@ -252,18 +192,26 @@ func putSubscription(c *call) error {
 			return err
 		}
 	}
-	options, err := json.Marshal(spec.subscriptionOptions)
+	p, err := c.preparePush(&spec, old)
 	if err != nil {
 		return err
 	}
-	s.Config.Attributes = map[string]string{optionsAttribute: string(options)}
+	if s.Config.Attributes, err = subscription.Attributes(&spec.Options, &p.secrets); err != nil {
+		return err
+	}
 	sub, created, err := c.router.SetSubscription(c.ctx, c.principal, s)
 	if err != nil {
+		return err
+	}
+	if err := c.endpointChanged(sub, p.moved); err != nil {
 		return err
 	}
 	j, err := c.jsonOfSubscription(sub)
 	if err != nil {
 		return err
+	}
+	if j.Push != nil {
+		j.Push.Secret = p.generated
 	}
 	if created {
 		return c.answer(201, j)
@@ -281,7 +229,13 @@ func (c *call) needQueue(n core.Name) error {
 }
 
 func deleteSubscription(c *call) error {
-	if err := c.router.DeleteSubscription(c.ctx, c.principal, c.name("subscription")); err != nil {
+	n := c.name("subscription")
+	if err := c.router.DeleteSubscription(c.ctx, c.principal, n); err != nil {
+		return err
+	}
+	// What was to be sent to its endpoint once more goes with it.
+	redrive := webhook.RedriveQueue(n)
+	if _, err := c.router.DeleteQueue(c.ctx, c.principal, redrive, false, false); err != nil && core.KindOf(err) != core.NotFound {
 		return err
 	}
 	return c.noContent()

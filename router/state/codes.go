@@ -62,6 +62,7 @@ const (
 	CodeDeleteSubscription  core.Code = 91
 	CodeSeekSubscription    core.Code = 92
 	CodePublishOnce         core.Code = 93
+	CodeNoteEndpoint        core.Code = 96
 )
 
 // levels are the feature levels that commands need; 0: this program does not know the code.
@@ -122,6 +123,7 @@ var levels = [256]uint8{
 	CodeDeleteSubscription:  3,
 	CodeSeekSubscription:    3,
 	CodePublishOnce:         3,
+	CodeNoteEndpoint:        3,
 }
 
 // known reports whether State.command has the code.

@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 
 	"polylog/core"
 )
@@ -134,7 +135,11 @@ func Describe(code core.Code, body []byte) string {
 	case CodeDeletePolicy:
 		return describe("delete policy", body, decodeDeletePolicy)
 	case CodeSetSubscription:
-		return describe("set subscription", body, decodeSetSubscription)
+		return describe("set subscription", body, func(body []byte) (SetSubscription, error) {
+			c, err := decodeSetSubscription(body)
+			c.Config.Attributes = withoutSecrets(c.Config.Attributes)
+			return c, err
+		})
 	case CodeDeleteSubscription:
 		return describe("delete subscription", body, decodeDeleteSubscription)
 	case CodePublishOnce:
@@ -143,6 +148,12 @@ func Describe(code core.Code, body []byte) string {
 			return fmt.Sprintf("publish once: %d bytes that cannot be read: %v", len(body), err)
 		}
 		return fmt.Sprintf("publish once key=%q digest=%x batches=%d bytes=%d", c.Key, c.Digest, len(c.Batches), len(body))
+	case CodeNoteEndpoint:
+		c, err := decodeNoteEndpoint(body)
+		if err != nil {
+			return describe("note endpoint", body, decodeNoteEndpoint)
+		}
+		return fmt.Sprintf("note endpoint name=%s created=%d note=%q", c.Name, c.Created, c.Note)
 	case CodeSeekSubscription:
 		return describe("seek subscription", body, decodeSeekSubscription)
 	default:
@@ -173,4 +184,16 @@ func describe[C any](what string, body []byte, decode func([]byte) (C, error)) s
 		return fmt.Sprintf("%s: %d bytes that cannot be read: %v", what, len(body), err)
 	}
 	return fmt.Sprintf("%s %+v", what, c)
+}
+
+// SecretAttribute is the attribute of a subscription that is shown to nobody.
+const SecretAttribute = "secrets"
+
+// withoutSecrets are attributes as they can be shown.
+func withoutSecrets(attributes map[string]string) map[string]string {
+	if v, ok := attributes[SecretAttribute]; ok {
+		attributes = maps.Clone(attributes)
+		attributes[SecretAttribute] = fmt.Sprintf("(%d bytes)", len(v))
+	}
+	return attributes
 }

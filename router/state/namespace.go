@@ -209,6 +209,8 @@ func (s *State) sweepNamespace(tx txn, work int) (int, error) {
 	}
 	for _, sub := range subscriptions { // their groups go with what they were on
 		tx.Delete(subscriptionKey(sub.Name))
+		tx.Delete(endpointKey(sub.Name))
+		s.subscriptionsChanged = true
 	}
 	if work -= len(subscriptions); work <= 0 {
 		return 0, nil

@@ -76,6 +76,10 @@ type State struct {
 	storeErr        error          // why this replica cannot go on
 	digesting       bool           // a Digest command was applied last; see digest.go
 
+	// subscriptionsChanged says that this batch changed a subscription.
+	subscriptionsChanged bool
+	subscriptionChanges  atomic.Uint64
+
 	// view is what readers see: complete batches only.
 	view struct {
 		sync.RWMutex
@@ -207,6 +211,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	}
 	s.giveTransacted()
 	s.giveLeaseEvents()
+	s.countSubscriptionChanges()
 	s.queues = s.queues[:0]
 	if cap(s.queues) > maxTouched {
 		s.queues = nil
@@ -331,6 +336,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.publishOnce(tx, c, body, pos)
 	case CodeSeekSubscription:
 		return s.seekSubscription(tx, body)
+	case CodeNoteEndpoint:
+		return s.noteEndpoint(tx, body)
 	case CodeDigest:
 		return s.digest(c, body)
 	case CodeDeclareExchange:

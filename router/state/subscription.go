@@ -150,6 +150,7 @@ func (s *State) setSubscription(tx txn, c *cursor, body []byte) core.Result {
 		return r
 	}
 	sub.Attributes = cmd.Config.Attributes
+	s.subscriptionsChanged = true
 	tx.Set(subscriptionKey(sub.Name), sub.encode())
 	if created {
 		return core.Result{Body: []byte{1}}
@@ -242,6 +243,8 @@ func (s *State) deleteSubscription(tx txn, body []byte) core.Result {
 		return r
 	}
 	tx.Delete(subscriptionKey(cmd.Name))
+	tx.Delete(endpointKey(cmd.Name))
+	s.subscriptionsChanged = true
 	return core.Result{}
 }
 
@@ -319,5 +322,6 @@ func (s *State) seekSubscription(tx txn, body []byte) core.Result {
 		return r
 	}
 	tx.Set(subscriptionKey(cmd.Name), next.encode())
+	s.subscriptionsChanged = true
 	return core.Result{}
 }

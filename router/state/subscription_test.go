@@ -52,6 +52,9 @@ func (s *script) subscriptionCommand() (core.Command, func(core.Result) string) 
 	if s.d.Cmd == "once" {
 		return s.onceCommand()
 	}
+	if c, show := s.endpointCommand(name); show != nil {
+		return c, show
+	}
 	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
 	return core.Command{}, nil
 }
@@ -69,7 +72,9 @@ func everySubscriptionCommand() []core.Command {
 func everyHTTPCommand(t testing.TB) []core.Command {
 	once := PublishOnce{Key: "k", Window: 1000, Batches: []QueueBatch{{1, batch(t, 1, 7, core.Nobody)}, {2, batch(t, 2, 7, core.Nobody)}}}
 	other := PublishOnce{Key: "k", Digest: [16]byte{1}, Window: 1000, Batches: []QueueBatch{{1, batch(t, 1, 7, core.Nobody)}}}
-	return append(everySubscriptionCommand(), once.Command(), once.Command(), other.Command())
+	note := NoteEndpoint{Name: core.TopicName("s"), Created: 1, Note: []byte("failing")}
+	return append(everySubscriptionCommand(), once.Command(), once.Command(), other.Command(),
+		note.Command())
 }
 
 // dumpSubscriptions shows the subscriptions, by name.
@@ -78,6 +83,11 @@ func (m *machine) dumpSubscriptions(b *strings.Builder) {
 	m.must(err)
 	for _, s := range all {
 		fmt.Fprintf(b, "subscription %s created=%d group=%q", s.Name, s.Created, s.Group)
+		note, err := ReadEndpoint(m.store, s.Name)
+		m.must(err)
+		if note != nil {
+			fmt.Fprintf(b, " endpoint=%q", note)
+		}
 		if s.Queue != 0 {
 			fmt.Fprintf(b, " queue=%d", s.Queue)
 		}

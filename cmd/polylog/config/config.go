@@ -60,6 +60,9 @@ type Config struct {
 	HTTPMaxBody       Size `key:"http-max-body" min:"64KiB" max:"256MiB" default:"16MiB" doc:"Largest body of an HTTP request. How large one message may be is max.message.bytes of its topic."`
 	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always."`
 
+	WebhookAllow  Networks `key:"webhook-allow" doc:"Networks that webhooks may be sent to beside the public internet, such as 10.0.0.0/8,fd00::/8, separated by commas. Without it addresses of this machine and of private networks are refused. Those at which clouds tell machines their secrets always are."`
+	WebhookOrigin string   `key:"webhook-origin" default:"polylog" doc:"Name under which this broker asks endpoints for their consent (WebHook-Request-Origin of CloudEvents)."`
+
 	MQTTRules     Rules  `key:"mqtt-rules" section:"MQTT" doc:"Which topic of the log MQTT messages go to, and under which key: filter=topic or filter=topic:key, several separated by semicolons; the first whose filter matches the message's topic name holds. key is name (the whole topic name), none, or the number of a level, from 1. Without a rule the first level is the topic and the whole name the key."`
 	MQTTTopic     string `key:"mqtt-topic" default:"mqtt" doc:"Topic of the log for MQTT messages whose first level is no legal name of a topic."`
 	MQTTMaxPacket Size   `key:"mqtt-max-packet" min:"1KiB" max:"64MiB" default:"1MiB" doc:"Size of the largest packet that MQTT clients may send; they are told. What is larger than the topic's max.message.bytes is refused all the same."`

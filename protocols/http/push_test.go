@@ -1,0 +1,414 @@
+package httpd
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sink is an endpoint that keeps what it got. answer says what it answers to the n-th request,
+// counting from 0; 200 where it is nil.
+type sink struct {
+	*httptest.Server
+	t   *testing.T
+	got chan delivered
+
+	mu     sync.Mutex
+	n      int                                                           // guarded by mu
+	answer func(n int, w http.ResponseWriter, d *delivered) (status int) // guarded by mu
+}
+
+type delivered struct {
+	method, body, id string
+	header           http.Header
+}
+
+func newSink(t *testing.T, answer func(n int, w http.ResponseWriter, d *delivered) int) *sink {
+	t.Helper()
+	s := &sink{t: t, got: make(chan delivered, 10_000), answer: answer}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // its sender gave up
+		}
+		d := delivered{r.Method, string(body), r.Header.Get("webhook-id"), r.Header}
+		s.mu.Lock()
+		status := 200
+		if s.answer != nil {
+			status = s.answer(s.n, w, &d)
+		}
+		s.n++
+		s.mu.Unlock()
+		w.WriteHeader(status)
+		s.got <- d
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// next waits for a request.
+func (s *sink) next() delivered {
+	s.t.Helper()
+	select {
+	case d := <-s.got:
+		return d
+	case <-time.After(20 * time.Second):
+		s.t.Fatal("nothing was delivered")
+		return delivered{}
+	}
+}
+
+func (s *sink) several(n int) (all []delivered) {
+	for range n {
+		all = append(all, s.next())
+	}
+	return all
+}
+
+// pushTo is a site with a topic t whose subscription s is pushed.
+func pushTo(t *testing.T, url, push, rest string) *site {
+	t.Helper()
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	s.do("PUT", sub, fmt.Sprintf(`{"topic": "t", "from": "start", "push": {"url": %q%s}%s}`, url, push, rest)).want(t, 201)
+	return s
+}
+
+// until repeats a request until its answer has a text.
+func (s *site) until(method, path, want string) reply {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		r := s.do(method, path, "")
+		if strings.Contains(r.body, want) {
+			return r
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("%s %s: %s, want %s", method, path, r.body, want)
+		}
+	}
+}
+
+const testSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// signedBy reports whether a delivery has a signature of a secret: Standard Webhooks 1.0.
+func signedBy(t *testing.T, d *delivered, secret string) bool {
+	t.Helper()
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(d.header.Get("webhook-id") + "." + d.header.Get("webhook-timestamp") + "." + d.body))
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	return slices.Contains(strings.Fields(d.header.Get("webhook-signature")), want)
+}
+
+func TestPush(t *testing.T) {
+	k := newSink(t, nil)
+	s := pushTo(t, k.URL+"/in", `, "secrets": ["`+testSecret+`"], "headers": {"Authorization": "Bearer 1234"}`, "")
+	s.do("POST", "/v1/topics/t/messages", `{"messages": [{"key": "k1", "value": "hello", "contentType": "text/plain", "type": "greeting", "headers": {"a": "b"}}]}`,
+		"Content-Type: application/json").want(t, 200)
+	d := k.next()
+	if d.body != "hello" || !signedBy(t, &d, testSecret) || !strings.HasPrefix(d.id, "msg_") {
+		t.Fatalf("%+v", d)
+	}
+	for name, want := range map[string]string{
+		"Authorization": "Bearer 1234", "Content-Type": "text/plain", "X-Key": "k1", "X-Type": "greeting", "X-Header": "a=b", "User-Agent": "polylog/",
+	} {
+		if got := d.header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+	got := s.do("GET", sub, "").want(t, 200, `"headerNames":["Authorization"]`, `"state":"active"`, `"maxDeliveries":10`, `"deadLetterQueue":"s.dead"`, `"hint"`)
+	if strings.Contains(got.body, "1234") || strings.Contains(got.body, testSecret[6:]) {
+		t.Fatalf("a secret is shown: %s", got.body)
+	}
+	s.until("GET", sub+"/attempts", `"outcome":"delivered"`).want(t, 200, `"id":"`+d.id+`"`, `"status":200`)
+	s.post(sub+":pull", `{}`).want(t, 409, "pushed")
+	s.do("POST", sub+":test", "").want(t, 200, `"id":"test_`, `"status":200`)
+	if test := k.next(); test.body != `{"test":true}` || !signedBy(t, &test, testSecret) {
+		t.Fatalf("%+v", test)
+	}
+	// Who is made to send elsewhere keeps the secret; a new subscription gets one, and it is told once.
+	s.do("PUT", sub, fmt.Sprintf(`{"topic": "t", "push": {"url": %q}}`, k.URL)).want(t, 200, `"headerNames":["Authorization"]`)
+	made := into[struct{ Push struct{ Secret string } }](t, s.do("PUT", sub+"2", fmt.Sprintf(`{"topic": "t", "push": {"url": %q}}`, k.URL)).want(t, 201))
+	if !strings.HasPrefix(made.Push.Secret, "whsec_") {
+		t.Fatalf("%+v", made)
+	}
+	// For a while both secrets sign.
+	rotated := into[struct{ Secret string }](t, s.post(sub+":rotate", `{}`).want(t, 200, `"until"`))
+	s.do("POST", sub+":test", "").want(t, 200)
+	if d := k.next(); !signedBy(t, &d, testSecret) || !signedBy(t, &d, rotated.Secret) {
+		t.Fatalf("%+v", d.header)
+	}
+	s.post(sub+":rotate", `{"secret": "`+testSecret+`", "keepMs": 0}`).want(t, 200)
+	s.do("POST", sub+":test", "").want(t, 200)
+	if d := k.next(); !signedBy(t, &d, testSecret) || signedBy(t, &d, rotated.Secret) {
+		t.Fatalf("%+v", d.header)
+	}
+	s.do("DELETE", sub, "").want(t, 204)
+}
+
+// An endpoint that fails gets a message as often as it is said, under the same id and a new
+// signature; then it is dead, with what it died of, and can be delivered once more.
+func TestPushDeadLetters(t *testing.T) {
+	good := make(chan struct{})
+	k := newSink(t, func(int, http.ResponseWriter, *delivered) int {
+		select {
+		case <-good:
+			return 204
+		default:
+			return 403
+		}
+	})
+	s := pushTo(t, k.URL, "", `, "maxDeliveries": 4, "retry": {"minMs": 1, "maxMs": 1}`)
+	s.publish("one")
+	all := k.several(4)
+	for _, d := range all {
+		if d.id != all[0].id || d.body != "one" {
+			t.Fatalf("%+v", all)
+		}
+	}
+	dead := s.until("GET", "/v1/queues/s.dead/messages", `"value":"one"`)
+	for _, want := range []string{all[0].id, "x-webhook-cause", `"value":"403"`, `"x-webhook-subscription","value":"s"`, `"x-webhook-attempts","value":"4"`, "/v1/topics/t"} {
+		dead.want(t, 200, want)
+	}
+	s.until("GET", sub+"/attempts", `"outcome":"dead"`).want(t, 200, `"outcome":"retry"`, `"attempt":4`, `"class":"status"`)
+	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+	close(good)
+	s.post("/v1/queues/s.dead:redrive", `{"filter": {"headers": {"x-webhook-status": "500"}}}`).want(t, 200, `{"moved":0,"skipped":1,"more":false}`)
+	s.post("/v1/queues/s.dead:redrive", `{"filter": {"cel": "headers['x-webhook-status'] == '403'"}}`).want(t, 200, `{"moved":1,"skipped":0,"more":false}`)
+	if d := k.next(); d.id != all[0].id || d.body != "one" {
+		t.Fatalf("%+v", d)
+	}
+	s.until("GET", "/v1/queues/s.redrive", `"counts":{"ready":0,"unsettled":0`)
+	s.post("/v1/queues/s.dead:redrive", `{"to": {"topic": "t", "queue": "x"}}`).want(t, 400)
+	s.post("/v1/queues/s.dead:redrive", `{"to": {"queue": "s.dead"}}`).want(t, 400)
+	s.post("/v1/queues/s.dead:redrive", `{"max": 0}`).want(t, 400)
+	s.do("DELETE", sub, "").want(t, 204)
+	s.do("GET", "/v1/queues/s.redrive", "").want(t, 404)
+}
+
+// A status that can never become better makes a message dead at once; 410 switches the endpoint
+// off and loses nothing; 429 is no failure.
+func TestPushAnswers(t *testing.T) {
+	k := newSink(t, func(n int, w http.ResponseWriter, d *delivered) int {
+		switch {
+		case d.body == "bad":
+			return 422
+		case n == 1:
+			w.Header().Set("Retry-After", "0")
+			w.Header().Set("Location", "http://127.0.0.1/elsewhere")
+			return 302
+		case n == 3:
+			return 410
+		}
+		return 200
+	})
+	s := pushTo(t, k.URL, `, "permanentStatuses": [422]`, `, "retry": {"minMs": 1, "maxMs": 1}`)
+	s.publish("bad", "moved")
+	k.several(3)
+	s.until("GET", sub+"/attempts", `"class":"redirect"`)
+	s.until("GET", "/v1/queues/s.dead/messages", `"value":"bad"`)
+	s.publish("gone")
+	k.next()
+	s.until("GET", sub, `"state":"disabled"`).want(t, 200, "410")
+	s.until("GET", sub, `"counts":{"ready":1,"unsettled":0`)
+	s.do("POST", sub+":enable", "").want(t, 204)
+	if d := k.next(); d.body != "gone" {
+		t.Fatalf("%+v", d)
+	}
+	s.until("GET", sub, `"state":"active"`)
+}
+
+// In ordered mode a key that fails holds up itself alone, and its messages come in their order.
+func TestPushOrdered(t *testing.T) {
+	const tries = 4
+	k := newSink(t, nil)
+	k.answer = func() func(int, http.ResponseWriter, *delivered) int {
+		failed := 0
+		return func(_ int, _ http.ResponseWriter, d *delivered) int {
+			if d.body == "a0" && failed < tries {
+				failed++
+				return 500
+			}
+			return 200
+		}
+	}()
+	s := pushTo(t, k.URL, `, "ordered": true`, `, "retry": {"minMs": 20, "maxMs": 20}`)
+	var body strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&body, `{"key": "a", "value": "a%d"}`+"\n"+`{"key": "b", "value": "b%d"}`+"\n", i, i)
+	}
+	s.do("POST", "/v1/topics/t/messages", body.String(), "Content-Type: application/x-ndjson").want(t, 200)
+	byKey := map[string][]string{}
+	for _, d := range k.several(40 + tries) {
+		key := d.header.Get("X-Key")
+		byKey[key] = append(byKey[key], d.body)
+	}
+	for _, key := range []string{"a", "b"} {
+		want := []string{}
+		if key == "a" {
+			want = slices.Repeat([]string{"a0"}, tries)
+		}
+		for i := range 20 {
+			want = append(want, fmt.Sprintf("%s%d", key, i))
+		}
+		if !slices.Equal(byKey[key], want) {
+			t.Errorf("%s: %v", key, byKey[key])
+		}
+	}
+}
+
+// Filters, expiry and delays are as with pulls.
+func TestPushFiltered(t *testing.T) {
+	k := newSink(t, nil)
+	s := pushTo(t, k.URL, "", `, "filter": {"cel": "headers.n > 1 && key != 'x'"}`)
+	s.do("POST", "/v1/topics/t/messages", `{"messages": [{"value": "no", "headers": {"n": 1}}, {"value": "late", "headers": {"n": 2}, "expiresAt": 1},
+		{"value": "delayed", "headers": {"n": 2}, "delayMs": 200}, {"value": "yes", "headers": {"n": 3}}]}`, "Content-Type: application/json").want(t, 200)
+	if a, b := k.next(), k.next(); a.body != "yes" || b.body != "delayed" {
+		t.Fatalf("%q, %q", a.body, b.body)
+	}
+	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+	s.do("PUT", sub, `{"topic": "t", "filter": {"cel": "nonsense"}}`).want(t, 400, "undeclared")
+}
+
+// CloudEvents: what came as an event goes out as one, in either mode; other messages become one.
+func TestPushCloudEvents(t *testing.T) {
+	binary, structured := newSink(t, nil), newSink(t, nil)
+	s := pushTo(t, binary.URL, `, "format": "cloudevents-binary"`, "")
+	s.do("PUT", sub+"2", fmt.Sprintf(`{"topic": "t", "from": "start", "push": {"url": %q, "format": "cloudevents-structured"}}`, structured.URL)).want(t, 201)
+	s.do("POST", "/v1/topics/t/messages", `{"n":1}`, "ce-specversion: 1.0", "ce-id: e 1", "ce-source: /s", "ce-type: t1", "Content-Type: application/json").want(t, 200)
+	one, two := binary.next(), structured.next()
+	if one.header.Get("ce-id") != "e%201" || one.header.Get("ce-type") != "t1" || one.body != `{"n":1}` || one.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%+v", one)
+	}
+	var e map[string]any
+	if err := json.Unmarshal([]byte(two.body), &e); err != nil || e["id"] != "e 1" || fmt.Sprint(e["data"]) != "map[n:1]" || e["specversion"] != "1.0" {
+		t.Errorf("%v: %+v", err, two)
+	}
+	event := `{"specversion":"1.0","id":"e2","source":"/s","type":"t2","datacontenttype":"text/plain","data":"é","n":5}`
+	s.do("POST", "/v1/topics/t/messages", event, "Content-Type: application/cloudevents+json").want(t, 200)
+	one, two = binary.next(), structured.next()
+	if one.header.Get("ce-id") != "e2" || one.body != "é" || one.header.Get("ce-n") != "5" || one.header.Get("Content-Type") != "text/plain" || two.body != event {
+		t.Errorf("%+v %+v", one, two)
+	}
+	s.do("POST", "/v1/topics/t/messages", "\xff", "X-Key: k").want(t, 200)
+	one, two = binary.next(), structured.next()
+	if one.header.Get("ce-type") != "polylog.message" || one.header.Get("ce-source") != "/v1/topics/t" || one.header.Get("ce-id") != one.id || one.body != "\xff" ||
+		one.header.Get("ce-partitionkey") != "k" || !strings.Contains(two.body, `"data_base64":"/w=="`) {
+		t.Errorf("%+v %+v", one, two)
+	}
+}
+
+// Without the endpoint's consent there is no subscription.
+func TestPushHandshake(t *testing.T) {
+	consent := ""
+	k := newSink(t, func(_ int, w http.ResponseWriter, d *delivered) int {
+		if d.method == "OPTIONS" && consent != "" {
+			w.Header().Set("WebHook-Allowed-Origin", consent)
+			w.Header().Set("WebHook-Allowed-Rate", "6000")
+		}
+		return 200
+	})
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	spec := fmt.Sprintf(`{"topic": "t", "push": {"url": %q, "handshake": true}}`, k.URL)
+	s.do("PUT", sub, spec).want(t, 403, "did not consent")
+	s.do("GET", sub, "").want(t, 404)
+	k.next()
+	k.mu.Lock()
+	consent = "polylog"
+	k.mu.Unlock()
+	s.do("PUT", sub, spec).want(t, 201, `"allowedPerMinute":6000`)
+	if d := k.next(); d.header.Get("WebHook-Request-Origin") != "polylog" {
+		t.Fatalf("%+v", d)
+	}
+	s.publish("x")
+	if d := k.next(); d.header.Get("Origin") != "polylog" || d.body != "x" {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// What an endpoint may not be is refused when it is said.
+func TestPushRefused(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	for push, want := range map[string]string{
+		`{"url": ""}`:                                                         "push.url",
+		`{"url": "ftp://example.com"}`:                                        "http or https",
+		`{"url": "http://user:pass@example.com"}`:                             "user",
+		`{"url": "http://example.com:99999"}`:                                 "port",
+		`{"url": "http://10.0.0.1/"}`:                                         "webhook-allow",
+		`{"url": "http://127.0.0.1", "format": "xml"}`:                        "push.format",
+		`{"url": "http://127.0.0.1", "maxInFlight": -1}`:                      "maxInFlight",
+		`{"url": "http://127.0.0.1", "secrets": ["x"]}`:                       "whsec_",
+		`{"url": "http://127.0.0.1", "secrets": ["whsec_eA=="]}`:              "24 to 64",
+		`{"url": "http://127.0.0.1", "headers": {"Webhook-Id": "x"}}`:         "not yours",
+		`{"url": "http://127.0.0.1", "headers": {"a b": "x"}}`:                "no name",
+		`{"url": "http://127.0.0.1", "headers": {"a": "x\r\ny"}}`:             "control",
+		`{"url": "http://127.0.0.1", "permanentStatuses": [200]}`:             "300 to 599",
+		`{"url": "http://127.0.0.1", "timeoutMs": 60001}`:                     "timeoutMs",
+		`{"url": "http://127.0.0.1", "handshake": true, "nonsense": "field"}`: "nonsense",
+	} {
+		r := s.do("PUT", sub, `{"topic": "t", "push": `+push+`}`)
+		if r.status != 400 && r.status != 403 || !strings.Contains(r.body, want) {
+			t.Errorf("%s: %d %s", push, r.status, r.body)
+		}
+	}
+	s.do("POST", sub+":test", "").want(t, 404)
+	s.do("PUT", sub, `{"topic": "t"}`).want(t, 201)
+	for _, verb := range []string{":test", ":enable", ":rotate"} {
+		s.do("POST", sub+verb, "").want(t, 409, "not pushed")
+	}
+}
+
+// The next leader goes on where the one before was: what it had put off comes when it is due,
+// what was under way comes again, in order and under the same id.
+func TestPushSurvivesLeaderChange(t *testing.T) {
+	var mu sync.Mutex
+	broken := true
+	k := newSink(t, func(_ int, _ http.ResponseWriter, d *delivered) int {
+		mu.Lock()
+		defer mu.Unlock()
+		if broken && d.body == "0" {
+			return 500
+		}
+		return 200
+	})
+	a := pushTo(t, k.URL, `, "ordered": true`, `, "retry": {"minMs": 300, "maxMs": 300}`)
+	b := newSite(t, a, nil)
+	for i := range 5 {
+		a.do("POST", "/v1/topics/t/messages", fmt.Sprint(i), "X-Key: k").want(t, 200)
+	}
+	first := k.next()
+	b.log.SetLeader(true)
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	var got []string
+	for len(got) < 5 {
+		d := k.next()
+		if d.body == "0" && d.id != first.id {
+			t.Fatalf("%+v, then %+v", first, d)
+		}
+		if !slices.Contains(got, d.body) {
+			got = append(got, d.body)
+		}
+	}
+	if !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
+		t.Fatal(got)
+	}
+	b.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+}

@@ -1,0 +1,393 @@
+package webhook
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"polylog/core"
+	"polylog/protocols/http/filter"
+	"polylog/protocols/http/subscription"
+	"polylog/router"
+)
+
+// endpoint pushes one subscription. One goroutine, run, owns everything; requests are made by
+// goroutines of their own, which tell it what came of them.
+type endpoint struct {
+	e       *Engine
+	sub     *router.Subscription
+	print   string // tells whether the subscription changed
+	options subscription.Options
+	push    *subscription.Push
+	secrets subscription.Secrets
+	filter  *filter.Filter
+	limit   int // deliveries of a message; 0: any number
+
+	after  <-chan struct{} // the one before it has ended; nil: there was none
+	ended  chan struct{}
+	cancel context.CancelFunc
+	left   atomic.Bool // alone, by the breaker
+
+	wake chan struct{}
+	back chan sent
+
+	sources  []*source
+	line     line // what can be sent
+	flying   int
+	window   int // of a source: messages that are held; it grows with success
+	proven   bool
+	breaker  breaker
+	paused   time.Time // nothing is sent before that
+	next     time.Time // nor before that, because of the rate
+	note     Note
+	failing  time.Time // since when every request failed
+	disabled bool
+}
+
+// sent is what became of an item.
+type sent struct {
+	*item
+	Result
+	buried    bool // it was in the dead letter queue's transaction, which err is about
+	err       error
+	abandoned bool
+}
+
+// Windows.
+const (
+	firstWindow   = 4
+	orderedWindow = 1000 // of all sources: how far one stuck key lets others go on
+)
+
+// stopGrace is how long requests that are under way have to end when the endpoint stops.
+const stopGrace = 2 * time.Second
+
+func newEndpoint(e *Engine, s *router.Subscription, note Note, print string) (*endpoint, error) {
+	p := &endpoint{
+		e: e, sub: s, print: print, note: note, ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), window: firstWindow,
+	}
+	var err error
+	if p.options, err = subscription.OptionsOf(s); err != nil {
+		return nil, err
+	}
+	if p.push = p.options.Push; p.push == nil {
+		return nil, core.E(core.Invalid, "there are secrets, and no endpoint")
+	}
+	if p.secrets, err = subscription.SecretsOf(s); err != nil {
+		return nil, err
+	}
+	if p.filter, err = filter.Compile(p.options.Filter); err != nil {
+		return nil, err
+	}
+	if s.DeliveryLimit > 0 {
+		p.limit = s.DeliveryLimit + 1
+	}
+	p.back = make(chan sent, p.push.InFlight())
+	p.line.ordered = p.push.Ordered
+	if note.FailingSince != nil {
+		// It failed with whoever pushed before: it is tried with one request, and not all of
+		// them at once.
+		p.failing = *note.FailingSince
+		p.breaker = breaker{failures: breakerFailures, opens: 1, until: e.opts.Clock().Add(rand.N(breakerRest))} //nolint:gosec // no secret
+		p.left.Store(true)
+	}
+	return p, nil
+}
+
+func (p *endpoint) notify() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// reopenWait is between tries to consume.
+const reopenWait = 500 * time.Millisecond
+
+// run pushes until ctx ends.
+func (p *endpoint) run(ctx context.Context) {
+	defer close(p.ended)
+	if p.after != nil {
+		<-p.after
+	}
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for ctx.Err() == nil {
+		err := p.open(ctx)
+		if err == nil {
+			err = p.work(ctx)
+		}
+		p.closeSources()
+		if ctx.Err() != nil {
+			return
+		}
+		p.e.logger.Debug("a subscription's messages are not pushed for now", "subscription", p.sub.Name, "err", err)
+		pause.Reset(reopenWait)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+	}
+}
+
+// work takes messages and sends them, until ctx ends or they can be taken no more.
+func (p *endpoint) work(ctx context.Context) error {
+	requests, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	defer p.finish(abandon)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := p.e.opts.Clock()
+		if err := p.take(now); err != nil {
+			return err
+		}
+		timer.Reset(p.start(requests, now))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.wake:
+		case <-timer.C:
+		case s := <-p.back:
+			p.returned(&s)
+			for more := true; more; {
+				select {
+				case s := <-p.back:
+					p.returned(&s)
+				default:
+					more = false
+				}
+			}
+		}
+	}
+}
+
+// finish waits for what is under way, and gives it up after a while.
+func (p *endpoint) finish(abandon func()) {
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	for p.flying > 0 {
+		select {
+		case s := <-p.back:
+			p.returned(&s)
+		case <-grace.C:
+			abandon()
+		}
+	}
+	for _, s := range p.sources {
+		s.flush()
+	}
+}
+
+// start makes what requests can be made. It says after what time there may be more to make.
+func (p *endpoint) start(ctx context.Context, now time.Time) time.Duration {
+	wait := idleWait
+	for {
+		inFlight := p.push.InFlight()
+		if !p.proven {
+			inFlight = 1
+		}
+		switch {
+		case p.disabled || p.flying >= inFlight || p.line.empty():
+			return min(wait, p.dueIn(now))
+		case now.Before(p.paused):
+			return min(p.paused.Sub(now), p.dueIn(now))
+		case now.Before(p.next):
+			return min(p.next.Sub(now), p.dueIn(now))
+		}
+		ok, again := p.breaker.allow(now)
+		if !ok {
+			if !again.IsZero() {
+				wait = again.Sub(now)
+			}
+			return min(wait, p.dueIn(now))
+		}
+		lane, retry := p.lane()
+		if !lane.TryAcquire(1) {
+			p.breaker.abandoned()
+			return retry
+		}
+		if every := p.push.Interval(); every > 0 {
+			p.next = now.Add(every)
+		}
+		it := p.line.take()
+		p.flying++
+		p.e.loops.Go(func() {
+			r := p.e.send.send(ctx, p.push, &p.secrets, it.id, it.source.origin.source(), &it.Record)
+			lane.Release(1)
+			p.back <- sent{item: it, Result: r, abandoned: ctx.Err() != nil && r.Class != ""}
+		})
+	}
+}
+
+// idleWait is how long an endpoint sleeps that waits for nothing but messages and answers.
+const idleWait = time.Hour
+
+// lane is whose share of requests the endpoint takes, and when to try again where that is all
+// taken.
+func (p *endpoint) lane() (*semaphore.Weighted, time.Duration) {
+	switch {
+	case p.breaker.suspect():
+		return p.e.suspect, 3*time.Second + rand.N(4*time.Second) //nolint:gosec // no secret
+	case !p.proven:
+		return p.e.fresh, 20*time.Millisecond + rand.N(20*time.Millisecond) //nolint:gosec // no secret
+	}
+	return p.e.well, 10 * time.Millisecond
+}
+
+// returned sees to what became of an item.
+func (p *endpoint) returned(s *sent) {
+	p.flying--
+	now := p.e.opts.Clock()
+	switch {
+	case s.buried && s.err != nil:
+		p.e.logger.Warn("a message cannot be put into the dead letter queue", "subscription", p.sub.Name, "id", s.id, "err", s.err)
+		p.putOff(s.item, router.Release, buryAgain, now)
+	case s.buried:
+		s.source.gone(s.item)
+		p.line.finished(s.item)
+	case s.abandoned:
+		p.breaker.abandoned()
+		p.putOff(s.item, router.Release, 0, now)
+	default:
+		p.answered(s, now)
+	}
+}
+
+// buryAgain is when a message is sent again that could not be put into the dead letter queue.
+const buryAgain = 5 * time.Second
+
+// answered sees to what came of a request.
+func (p *endpoint) answered(s *sent, now time.Time) {
+	p.e.met.latency.Observe(s.Latency.Seconds())
+	a := Attempt{
+		Subscription: p.sub.Name.Name, Time: now.UTC(), ID: s.id, Partition: s.source.origin.partition, Offset: s.Offset, Attempt: s.Attempts + 1,
+		Status: s.Status, LatencyMs: s.Latency.Milliseconds(), Class: s.Class, Detail: s.Detail, Response: s.Response,
+	}
+	again := func(d time.Duration) { a.Next = new(now.Add(d).UTC()) }
+	switch {
+	case s.Class == "":
+		a.Outcome = Delivered
+		p.succeeded()
+		s.source.settled(s.item)
+		p.line.finished(s.item)
+	case s.Status == 410: // Standard Webhooks 1.0: the endpoint wants no more
+		a.Outcome = Disabled
+		p.putOff(s.item, router.Release, 0, now)
+		p.disable(now, "it answered 410")
+	case s.Status == 429 || s.Status == 503 && s.RetryAfter > 0:
+		a.Outcome = Throttled
+		d := s.RetryAfter
+		if d == 0 {
+			d = throttled
+		}
+		again(d)
+		p.paused = now.Add(d)
+		p.breaker.abandoned()
+		p.putOff(s.item, router.Release, d, now)
+	case slices.Contains(p.push.PermanentStatuses, s.Status):
+		a.Outcome = Dead
+		p.breaker.abandoned() // it lives
+		p.bury(s.item, &s.Result, now)
+	default:
+		p.failed(s, now)
+		if p.limit > 0 && s.Attempts+1 >= p.limit {
+			a.Outcome = Dead
+			p.bury(s.item, &s.Result, now)
+			break
+		}
+		a.Outcome = Retry
+		d := rest(p.options.Retry, s.Attempts)
+		again(d)
+		p.putOff(s.item, router.Fail, d, now)
+	}
+	p.e.met.attempts.WithLabelValues(string(a.Outcome)).Inc()
+	p.e.journal.add(p.sub.Name.Namespace, a)
+}
+
+// succeeded forgets that the endpoint failed.
+func (p *endpoint) succeeded() {
+	p.proven = true
+	p.breaker.succeeded()
+	p.left.Store(false)
+	p.failing = time.Time{}
+	if most := p.maxWindow(); p.window < most {
+		p.window = min(2*p.window, most)
+	}
+	if p.note != (Note{}) {
+		p.remember(Note{})
+	}
+}
+
+// failed counts a failure of the endpoint.
+func (p *endpoint) failed(s *sent, now time.Time) {
+	if p.failing.IsZero() {
+		p.failing = now
+	}
+	opened := p.breaker.failed(now)
+	p.left.Store(p.breaker.open())
+	switch {
+	case p.breaker.open() && now.Sub(p.failing) > disableAfter:
+		p.disable(now, "every request failed for five days; last: "+s.Detail)
+	case opened:
+		p.e.logger.Info("an endpoint fails and is left alone for a while", "subscription", p.sub.Name, "url", p.push.URL, "last", s.Detail)
+		p.remember(Note{FailingSince: new(p.failing.UTC()), LastError: s.Detail})
+	}
+}
+
+// disable switches the endpoint off: for whoever enables it again.
+func (p *endpoint) disable(now time.Time, why string) {
+	if p.disabled {
+		return
+	}
+	p.disabled = true
+	p.e.logger.Warn("an endpoint is switched off", "subscription", p.sub.Name, "url", p.push.URL, "why", why)
+	n := Note{LastError: why, DisabledAt: new(now.UTC())}
+	if !p.failing.IsZero() {
+		n.FailingSince = new(p.failing.UTC())
+	}
+	p.remember(n)
+}
+
+// remember keeps a note, in the background: what is in the log is what counts, and an attempt
+// more than it would have allowed does no harm.
+func (p *endpoint) remember(n Note) {
+	p.note = n
+	p.e.loops.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), noteTime)
+		defer cancel()
+		if err := n.Remember(ctx, p.e.router, p.sub); err != nil {
+			p.e.logger.Debug("a note about an endpoint is not kept", "subscription", p.sub.Name, "err", err)
+		}
+	})
+}
+
+const noteTime = 10 * time.Second
+
+// putOff gives a message back, to be delivered again later.
+func (p *endpoint) putOff(it *item, o router.Outcome, d time.Duration, now time.Time) {
+	it.source.putOff(it, o, d, now)
+	p.line.putOff(it)
+}
+
+// maxWindow is how many messages of a source are held.
+func (p *endpoint) maxWindow() int {
+	if p.push.Ordered {
+		return max(orderedWindow/max(len(p.sources), 1), p.push.InFlight())
+	}
+	return max(2*p.push.InFlight()/max(len(p.sources), 1), 2)
+}
+
+// dueIn is when a message comes back for which room has to be made.
+func (p *endpoint) dueIn(now time.Time) time.Duration {
+	d := idleWait
+	for _, s := range p.sources {
+		d = min(d, s.dueIn(now))
+	}
+	return d
+}
