@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"iter"
+	"math/bits"
 	"slices"
 	"unsafe"
 )
@@ -169,10 +170,32 @@ func appendVarBytes(dst, v []byte) []byte {
 	return append(binary.AppendVarint(dst, int64(len(v))), v...)
 }
 
+// recordLen is the length of a record without its own length in front, in bytes.
+func recordLen(time, offset int64, key, value []byte, headers []RecordHeader) int {
+	n := 1 + varintLen(time) + varintLen(offset) + varBytesLen(key) + varBytesLen(value) + varintLen(int64(len(headers)))
+	for _, h := range headers {
+		n += varintLen(int64(len(h.Key))) + len(h.Key) + varBytesLen(h.Value)
+	}
+	return n
+}
+
+// varintLen is how many bytes binary.AppendVarint appends.
+func varintLen(v int64) int {
+	zigzag := uint64(v)<<1 ^ uint64(v>>63)
+	return (bits.Len64(zigzag|1) + 6) / 7
+}
+
+// varBytesLen is how many bytes appendVarBytes appends.
+func varBytesLen(v []byte) int {
+	if v == nil {
+		return 1 // of -1
+	}
+	return varintLen(int64(len(v))) + len(v)
+}
+
 // BatchBuilder gathers records into one batch. The zero value is ready.
 type BatchBuilder struct {
 	records  []byte
-	scratch  []byte
 	count    int32
 	baseTime int64
 	maxTime  int64
@@ -184,8 +207,10 @@ func (b *BatchBuilder) Add(time int64, key, value []byte, headers ...RecordHeade
 		b.baseTime, b.maxTime = time, time
 	}
 	b.maxTime = max(b.maxTime, time)
-	s := append(b.scratch[:0], 0) // attributes
-	s = binary.AppendVarint(s, time-b.baseTime)
+	delta, n := time-b.baseTime, recordLen(time-b.baseTime, int64(b.count), key, value, headers)
+	s := slices.Grow(b.records, binary.MaxVarintLen64+n)
+	s = append(binary.AppendVarint(s, int64(n)), 0) // attributes
+	s = binary.AppendVarint(s, delta)
 	s = binary.AppendVarint(s, int64(b.count))
 	s = appendVarBytes(s, key)
 	s = appendVarBytes(s, value)
@@ -195,8 +220,7 @@ func (b *BatchBuilder) Add(time int64, key, value []byte, headers ...RecordHeade
 		s = append(s, h.Key...)
 		s = appendVarBytes(s, h.Value)
 	}
-	b.scratch = s
-	b.records = append(binary.AppendVarint(b.records, int64(len(s))), s...)
+	b.records = s
 	b.count++
 }
 
@@ -295,6 +319,11 @@ func finishBatch(dst []byte, h BatchHeader, records []byte, codec, level int) ([
 	at := len(dst)
 	h.Magic = 2
 	h.Attributes |= int16(codec)
+	if codec == CodecNone {
+		dst = append(h.AppendTo(slices.Grow(dst, BatchHeaderLen+len(records))), records...)
+		sealBatch(dst[at:])
+		return dst, nil
+	}
 	dst = h.AppendTo(dst)
 	dst, err := Compress(codec, level, dst, records)
 	if err != nil {

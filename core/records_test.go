@@ -2,9 +2,11 @@ package core
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 
@@ -205,5 +207,33 @@ func TestFirstRecord(t *testing.T) {
 	}
 	if err := FirstRecord(zipped, &got); KindOf(err) != Corrupt {
 		t.Errorf("of a compressed batch: %v", err)
+	}
+}
+
+// TestRecordLen: a record's length is known before it is written, whatever its numbers.
+func TestRecordLen(t *testing.T) {
+	for _, v := range []int64{0, 1, -1, 63, 64, -64, -65, 1 << 20, -1 << 34, math.MaxInt64, math.MinInt64} {
+		if got, want := varintLen(v), len(binary.AppendVarint(nil, v)); got != want {
+			t.Errorf("varintLen(%d) = %d, want %d", v, got, want)
+		}
+	}
+	var b BatchBuilder
+	b.Add(1<<40, nil, []byte{})
+	b.Add(5, []byte("k"), make([]byte, 1<<14), RecordHeader{Key: "h"}, RecordHeader{"", []byte("v")})
+	batch, err := b.Build([]byte("front"), BatchOptions{Producer: Nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for r, err := range Records(batch[len("front"):], MaxInflated) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 2 && (r.Time != 5 || len(r.Value) != 1<<14 || len(r.Headers) != 2) {
+			t.Errorf("second record: time %d, %d bytes, headers %v", r.Time, len(r.Value), r.Headers)
+		}
+	}
+	if n != 2 || string(batch[:5]) != "front" {
+		t.Fatalf("%d records after %q, want 2", n, batch[:5])
 	}
 }
