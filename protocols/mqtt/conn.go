@@ -117,11 +117,11 @@ func (c *conn) handle(pk *packets.Packet) error {
 	}
 	switch pk.FixedHeader.Type {
 	case packets.Puback:
-		c.session.acked(pk.PacketID)
+		c.session.acked(pk.PacketID, pk.FixedHeader.Type)
 	case packets.Pubrec:
 		c.session.received(pk.PacketID, pk.ReasonCode)
 	case packets.Pubcomp:
-		c.session.acked(pk.PacketID)
+		c.session.acked(pk.PacketID, pk.FixedHeader.Type)
 	case packets.Pubrel:
 		c.pub.released(pk.PacketID)
 	case packets.Subscribe:
@@ -147,6 +147,9 @@ func (c *conn) disconnected(pk *packets.Packet) error {
 	if c.version == 5 && pk.Properties.SessionExpiryIntervalFlag && pk.Properties.SessionExpiryInterval > 0 &&
 		c.session.expiry == 0 {
 		return packets.ErrProtocolViolationZeroNonZeroExpiry // section 3.14.2.2.2
+	}
+	if c.version == 5 && pk.Properties.SessionExpiryIntervalFlag {
+		c.session.expiry = pk.Properties.SessionExpiryInterval
 	}
 	if pk.ReasonCode == packets.CodeDisconnect.Code {
 		c.will = nil // section 3.14.4
@@ -228,6 +231,7 @@ func (c *conn) end(err error) (told bool) {
 	late.Stop()
 	if c.version != 0 {
 		c.publishWill()
+		c.closeStored()
 		c.leave()
 	}
 	return tell

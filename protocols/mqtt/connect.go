@@ -13,6 +13,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"polylog/core/topicfilter"
+	"polylog/router"
 )
 
 const (
@@ -70,8 +71,7 @@ func (c *conn) connect() error {
 		c.refuse(pk.ProtocolVersion, code)
 		return code
 	}
-	c.accept(pk, assigned, proof)
-	return nil
+	return c.accept(pk, assigned, proof)
 }
 
 func (c *conn) waitUntil(t time.Time) {
@@ -136,7 +136,7 @@ func (c *conn) own() packets.Code {
 	}
 	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
 	defer cancel()
-	lease, err := c.srv.router.AcquireLease(ctx, "mqtt:"+c.srv.opts.Namespace+":"+c.client, true)
+	lease, err := c.srv.router.AcquireLease(ctx, router.MQTTLease(c.clientName()), true)
 	if err != nil {
 		c.srv.log.Warn("mqtt client id cannot be owned", "client", c.client, "err", err)
 		return packets.ErrServerUnavailable
@@ -159,7 +159,7 @@ func (c *conn) leave() {
 }
 
 // accept begins the session and answers with CONNACK (section 3.2).
-func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) {
+func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) error {
 	p := &pk.Properties
 	c.version = pk.ProtocolVersion
 	keepAlive, told := pk.Connect.Keepalive, false
@@ -171,17 +171,23 @@ func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) {
 		c.will = willOf(pk)
 	}
 	c.session = newSession(c, p)
-	c.out.room = c.session.refill
-	ack := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version}
+	if c.version < 5 && !pk.Connect.Clean {
+		c.session.expiry = router.MQTTNoExpiry
+	}
+	stored, present, err := c.open(pk.Connect.Clean)
+	if err != nil {
+		c.srv.log.Warn("mqtt session cannot be opened", "client", c.client, "err", err)
+		c.refuse(c.version, reasonOf(err))
+		return reasonOf(err)
+	}
+	c.session.keeps = present || c.session.expiry > 0
+	c.out.onRoom(c.session.refill)
+	ack := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version, SessionPresent: present}
 	if c.version == 5 {
 		a := &ack.Properties
 		a.ReceiveMaximum = uint16(c.srv.opts.ReceiveMaximum)
 		a.TopicAliasMaximum = maxAliases
 		a.MaximumPacketSize = uint32(c.srv.opts.MaxPacketBytes)
-		a.SharedSubAvailableFlag = true // and not available
-		if p.SessionExpiryInterval > 0 {
-			a.SessionExpiryIntervalFlag = true // section 3.2.2.3.2: 0, the session ends with its connection
-		}
 		a.AuthenticationMethod, a.AuthenticationData = c.auth.method, proof // MQTT-4.12.0-7
 		if assigned {
 			a.AssignedClientID = c.client // MQTT-3.1.3-7
@@ -191,6 +197,8 @@ func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) {
 		}
 	}
 	c.out.put(func(b []byte) []byte { return appendPacket(b, &ack) })
+	c.resume(stored)
+	return nil
 }
 
 // isEOF reports whether an error of a read is just the connection's end.

@@ -5,7 +5,8 @@
 // and is acknowledged when that is committed (publish.go). What subscribers get comes from
 // the log: each node's apply stream (router.Tail) feeds the node's own subscribers
 // (fanout.go), so that a message is stored once and crosses the network between nodes once,
-// whoever published it by whatever protocol.
+// whoever published it by whatever protocol. What must outlive a connection comes from queues
+// in the log instead, which the router keeps (durable.go, feed.go).
 //
 // The codec is that of github.com/mochi-mqtt/server/v2, package packets, as it is. Its
 // server is not used: it keeps sessions, queues, retained messages and wills in memory,

@@ -109,6 +109,9 @@ func (f *fan) send(at queued, topic string) {
 // match notes a subscription that matches.
 func (f *fan) match(sub *subscription) {
 	m := &f.m
+	if sub.feed != nil && m.qos > 0 {
+		return // it comes from the filter's queue
+	}
 	if m.index <= sub.from || sub.noLocal && string(m.client) == sub.session.c.client {
 		return // MQTT-3.8.3-3
 	}

@@ -13,10 +13,10 @@ type outbox struct {
 	nc      net.Conn
 	metrics *metrics
 	timeout time.Duration // of one write
-	room    func()        // called when there is less than lowWater again; holds no lock
 	failed  func(error)   // called once, when a write has failed
 
 	mu      sync.Mutex // guards what follows
+	room    func()     // called when there is less than lowWater again, without the lock; nil: nobody waits
 	changed sync.Cond  // on mu: something was written, or broken
 	buf     []byte
 	spare   []byte
@@ -40,6 +40,13 @@ const (
 func (o *outbox) init(nc net.Conn, m *metrics, timeout time.Duration) {
 	o.nc, o.metrics, o.timeout = nc, m, timeout
 	o.changed.L = &o.mu
+}
+
+// onRoom has room called whenever there is some again.
+func (o *outbox) onRoom(room func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.room = room
 }
 
 // put adds the packet that fn appends.
@@ -135,6 +142,7 @@ func (o *outbox) write() {
 		if err != nil {
 			o.broken, o.buf = true, nil
 		}
+		room := o.room
 		low := len(o.buf) < lowWater
 		o.sending = -1
 		o.changed.Broadcast()
@@ -142,8 +150,8 @@ func (o *outbox) write() {
 		switch {
 		case first && o.failed != nil:
 			o.failed(err)
-		case err == nil && low && o.room != nil:
-			o.room()
+		case err == nil && low && room != nil:
+			room()
 		}
 	}
 }

@@ -98,9 +98,12 @@ func (c *conn) publish(pk *packets.Packet) error {
 	if err != nil {
 		return c.pub.reject(pk, ack, reasonOf(err), passing(err))
 	}
-	if pk.FixedHeader.Retain {
+	switch {
+	case qos == 2 && c.session.keeps:
+		c.pub.storeExactly(q, topic, key, keyed, pk, ack)
+	case pk.FixedHeader.Retain:
 		c.pub.storeRetained(q, topic, key, keyed, pk, ack)
-	} else {
+	default:
 		c.pub.add(q, topic, key, keyed, pk, ack)
 	}
 	return nil
@@ -154,6 +157,11 @@ func (s *Server) locate(p router.Principal, name string) (q core.QueueID, topic,
 	t, ok := s.router.Topic(full)
 	if !ok {
 		if t, err = s.createTopic(p, full); err != nil {
+			return 0, topic, key, keyed, err
+		}
+	}
+	if topicfilter.FirstLevel(name) != topic {
+		if err := s.router.CarryMQTTNames(s.ctx, t); err != nil {
 			return 0, topic, key, keyed, err
 		}
 	}
@@ -285,12 +293,31 @@ func (p *publisher) sendAcksLocked() {
 // released is a PUBREL (section 3.6).
 func (p *publisher) released(id uint16) {
 	p.mu.Lock()
+	was, ok := p.exactly[id]
+	p.mu.Unlock()
+	switch {
+	case !ok || was != exactStored:
+		p.complete(id, packets.ErrPacketIdentifierNotFound.Code)
+	case p.c.session.keeps: // the client may use the id anew when the log knows
+		p.c.srv.router.ReleaseMQTT(p.c.lease, []uint16{id}, func(err error) {
+			if err != nil {
+				p.c.kick(reasonOf(err))
+				return
+			}
+			p.complete(id, 0)
+		})
+	default:
+		p.complete(id, 0)
+	}
+}
+
+// complete answers a PUBREL, and frees its packet id where it was in use.
+func (p *publisher) complete(id uint16, reason byte) {
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	reason := packets.ErrPacketIdentifierNotFound.Code
-	if was, ok := p.exactly[id]; ok && was == exactStored {
+	if _, there := p.exactly[id]; there && reason == 0 {
 		delete(p.exactly, id)
 		p.unacked--
-		reason = 0
 	}
 	p.c.out.put(func(b []byte) []byte { return appendAck(b, p.c.version, packets.Pubcomp, id, reason) })
 }

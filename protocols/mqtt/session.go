@@ -6,10 +6,11 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"polylog/core"
+	"polylog/router"
 )
 
 // session is what a client subscribes to and what is on its way to it. It ends with its
-// connection.
+// connection; what goes on is in the log (durable.go).
 type session struct {
 	c          *conn
 	srv        *Server
@@ -17,18 +18,29 @@ type session struct {
 	expiry     uint32 // what CONNECT asked for, seconds
 	window     int    // QoS 1 and 2 messages that may be unacknowledged: the client's receive maximum
 	maxPacket  int    // the client's, bytes
+	keeps      bool   // it may outlive the connection: all of it is in the log
+	stored     bool   // something of it is
+	turn       int    // of drain's
+	pumps      sync.WaitGroup
 	aliases    aliasTable
 	fanOutMark // the fan-out's
 
 	mu       sync.Mutex // guards what follows
 	subs     map[string]*subscription
-	inflight map[uint16]exactPhase
+	inflight map[uint16]flight
+	sends    uint64              // of the message that was sent last
+	hints    map[hint]uint16     // packet ids of what an earlier connection sent
+	reserved map[uint16]struct{} // those ids
+	feeds    []*feed
+	wanted   bool // there may be something to take
+	pumping  bool // drain is at work
 	lastID   uint16
 	queue    []queued // QoS 1 and 2 messages that wait, in order
 	walks    []*retainedWalk
 	reading  bool // refill is at work: what comes must queue up
 	ended    bool
-	records  recordCache // of refill
+	unacked  []router.MQTTAssigned // when it has ended: what CloseMQTTSession is told
+	records  recordCache           // of refill
 }
 
 // exactPhase is how far a message with a packet id is.
@@ -36,8 +48,18 @@ type exactPhase uint8
 
 const (
 	awaitAck  exactPhase = iota // PUBLISH was sent, with QoS 1 or 2
+	awaitRel                    // PUBREC came, and is on its way to the log
 	awaitComp                   // PUBREL was sent
 )
+
+// flight is a message that is on its way to the client.
+type flight struct {
+	phase exactPhase
+	qos   byte
+	order uint64 // of sending
+	at    place  // of no feed: nothing but this connection knows of it
+	owed  bool   // the log knows of the packet id beyond the PUBREC
+}
 
 // queued is a message that waits for room: where it is in the log, not the message.
 type queued struct {
@@ -72,11 +94,18 @@ func newSession(c *conn, p *packets.Properties) *session {
 func (s *session) close() {
 	s.mu.Lock()
 	s.ended = true
-	subs := s.subs
-	s.subs, s.queue, s.inflight, s.walks = nil, nil, nil, nil
+	subs, feeds := s.subs, s.feeds
+	s.unacked = s.unackedLocked()
+	s.subs, s.queue, s.inflight, s.walks, s.feeds = nil, nil, nil, nil, nil
 	s.mu.Unlock()
+	for _, f := range feeds {
+		f.consumer.Close()
+	}
+	s.pumps.Wait()
 	for _, sub := range subs {
-		s.srv.subs.remove(sub)
+		if sub.share == "" {
+			s.srv.subs.remove(sub)
+		}
 	}
 }
 
@@ -126,7 +155,7 @@ func (s *session) roomLocked() bool { return len(s.inflight) < s.window && !s.c.
 // sendLocked sends a message with QoS 1 or 2.
 func (s *session) sendLocked(m *message, d *delivery) {
 	d.packetID = s.nextIDLocked()
-	s.inflight[d.packetID] = awaitAck
+	s.trackLocked(d.packetID, flight{qos: d.qos})
 	s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, d) })
 	s.srv.metrics.sent[d.qos].Add(1)
 }
@@ -134,12 +163,12 @@ func (s *session) sendLocked(m *message, d *delivery) {
 // nextIDLocked is a packet id that is not in use. There is one, as the window is smaller
 // than their number.
 func (s *session) nextIDLocked() uint16 {
-	if s.inflight == nil {
-		s.inflight = map[uint16]exactPhase{}
-	}
 	for {
 		if s.lastID++; s.lastID == 0 {
 			continue // MQTT-2.2.1-2
+		}
+		if _, used := s.reserved[s.lastID]; used {
+			continue
 		}
 		if _, used := s.inflight[s.lastID]; !used {
 			return s.lastID
@@ -148,36 +177,99 @@ func (s *session) nextIDLocked() uint16 {
 }
 
 // acked is a PUBACK or PUBCOMP: the message's way ends.
-func (s *session) acked(id uint16) {
+func (s *session) acked(id uint16, kind byte) {
 	s.mu.Lock()
-	_, there := s.inflight[id]
+	fl, there := s.inflight[id]
+	if kind == packets.Pubcomp {
+		there = there && fl.phase == awaitComp
+	} else {
+		there = there && fl.qos == 1
+	}
+	if !there {
+		s.mu.Unlock()
+		return
+	}
+	if fl.owed { // the id is free when the log knows
+		s.mu.Unlock()
+		s.srv.router.CompletedMQTT(s.c.lease, []uint16{id}, func(err error) { s.freed(id, err) })
+		return
+	}
 	delete(s.inflight, id)
 	s.mu.Unlock()
-	if there {
-		s.refill()
+	if fl.at.feed != nil {
+		s.settle(fl.at)
 	}
+	s.refill()
+}
+
+// freed is told that the log has forgotten a packet id.
+func (s *session) freed(id uint16, err error) {
+	if err != nil {
+		s.c.kick(reasonOf(err))
+		return
+	}
+	s.mu.Lock()
+	delete(s.inflight, id)
+	s.mu.Unlock()
+	s.pump()
 }
 
 // received is a PUBREC (section 3.5).
 func (s *session) received(id uint16, reason byte) {
+	refused := reason >= packets.ErrUnspecifiedError.Code
 	s.mu.Lock()
-	_, there := s.inflight[id]
-	code := byte(0)
+	fl, there := s.inflight[id]
+	there = there && fl.qos == 2
+	logged := there && fl.at.feed != nil && fl.phase == awaitAck
 	switch {
 	case !there:
-		code = packets.ErrPacketIdentifierNotFound.Code
-	case reason >= packets.ErrUnspecifiedError.Code:
+	case fl.phase == awaitRel: // it comes again; PUBREL is on its way
+		s.mu.Unlock()
+		return
+	case logged:
+		fl.phase = awaitRel
+		s.inflight[id] = fl
+	case refused:
 		delete(s.inflight, id)
 	default:
-		s.inflight[id] = awaitComp
+		fl.phase = awaitComp
+		s.inflight[id] = fl
 	}
-	failed := there && reason >= packets.ErrUnspecifiedError.Code
 	s.mu.Unlock()
-	if failed {
+	switch {
+	case logged:
+		s.srv.router.ReceivedMQTT(s.c.lease, id, refused, func(err error) { s.owe(id, refused, err) })
+	case there && refused:
 		s.refill()
+	case there:
+		s.sendRelease(id, 0)
+	default:
+		s.sendRelease(id, packets.ErrPacketIdentifierNotFound.Code)
+	}
+}
+
+// owe is told that the log has a PUBREC: PUBREL may be sent, and is owed until PUBCOMP.
+func (s *session) owe(id uint16, refused bool, err error) {
+	if err != nil {
+		s.c.kick(reasonOf(err))
 		return
 	}
-	s.c.out.put(func(b []byte) []byte { return appendAck(b, s.version, packets.Pubrel, id, code) })
+	if refused {
+		s.freed(id, nil)
+		return
+	}
+	s.mu.Lock()
+	fl, there := s.inflight[id]
+	fl.phase, fl.at, fl.owed = awaitComp, place{}, true
+	if there {
+		s.inflight[id] = fl
+	}
+	s.mu.Unlock()
+	s.sendRelease(id, 0)
+}
+
+func (s *session) sendRelease(id uint16, reason byte) {
+	s.c.out.put(func(b []byte) []byte { return appendAck(b, s.version, packets.Pubrel, id, reason) })
 }
 
 // refillAtOnce bounds what refill reads before it looks again.
@@ -187,6 +279,7 @@ const refillAtOnce = 64
 // does not wait for the disk of whoever is behind.
 func (s *session) refill() {
 	s.sendRetained()
+	s.pump()
 	for {
 		s.mu.Lock()
 		n := min(s.window-len(s.inflight), len(s.queue), refillAtOnce)

@@ -21,6 +21,8 @@ type subscription struct {
 	noLocal           bool
 	retainAsPublished bool
 	id                int           // subscription identifier; 0: none
+	share             string        // name of the group that shares it; empty: none does
+	feed              *feed         // where its messages of QoS 1 and 2 come from; nil: the apply stream
 	from              core.LogIndex // what was appended up to there is not for it
 }
 
@@ -106,47 +108,78 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 
 // subscribeTo adds or replaces a subscription and says what SUBACK is to say.
 func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
-	if strings.HasPrefix(f.Filter, sharePrefix) {
-		return packets.ErrSharedSubscriptionsNotSupported
-	}
-	if topicfilter.CheckFilter(f.Filter) != nil {
+	share, filter, ok := splitShare(f.Filter)
+	if !ok || topicfilter.CheckFilter(filter) != nil {
 		return packets.ErrTopicFilterInvalid
 	}
 	if c.srv.denies(f.Filter) {
 		return packets.ErrUnspecifiedError // whoever denies it need not say so
 	}
-	if err := c.authorizeFilter(f.Filter); err != nil {
+	if err := c.authorizeFilter(filter); err != nil {
 		return reasonOf(err)
 	}
 	s := c.session
 	sub := &subscription{
-		session: s, filter: strings.Clone(f.Filter), qos: f.Qos,
+		session: s, filter: strings.Clone(filter), share: strings.Clone(share), qos: f.Qos,
 		noLocal: f.NoLocal, retainAsPublished: f.RetainAsPublished, id: id,
 		from: c.srv.router.Applied(),
 	}
 	s.mu.Lock()
-	old := s.subs[sub.filter]
-	if old == nil && len(s.subs) >= maxSubscriptions {
-		s.mu.Unlock()
+	old := s.subs[sub.key()]
+	full := old == nil && len(s.subs) >= maxSubscriptions
+	s.mu.Unlock()
+	if full {
 		return packets.ErrQuotaExceeded
 	}
+	at, err := c.store(sub)
+	if err != nil {
+		return reasonOf(err)
+	}
+	if old != nil {
+		sub.from = old.from // nothing is missed (MQTT-3.8.4-3)
+	}
+	if err := s.replace(old, sub, &at); err != nil {
+		return reasonOf(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.walks = slices.DeleteFunc(s.walks, func(w *retainedWalk) bool { return w.sub == old })
-	if retains(f, old) {
+	if share == "" && retains(f, old) {
 		s.walks = append(s.walks, &retainedWalk{sub: sub})
 	}
 	if s.subs == nil {
 		s.subs = map[string]*subscription{}
 	}
-	s.subs[sub.filter] = sub
-	s.mu.Unlock()
-	if old != nil {
-		sub.from = old.from // nothing is missed (MQTT-3.8.4-3)
-	}
-	c.srv.subs.add(sub)
-	if old != nil {
-		c.srv.subs.remove(old)
-	}
+	s.subs[sub.key()] = sub
 	return packets.QosCodes[f.Qos]
+}
+
+// replace has a subscription's messages come, instead of old's where there is one.
+func (s *session) replace(old, sub *subscription, at *router.MQTTSubscription) error {
+	if old == nil || old.feed == nil || old.feed.queue != at.Queue || old.feed.group != at.Group {
+		if err := s.attach(sub, at); err != nil {
+			return err
+		}
+		if old != nil {
+			s.detach(old)
+		}
+		return nil
+	}
+	sub.feed = old.feed // what is on its way stays
+	sub.feed.sub.Store(sub)
+	if sub.share == "" {
+		s.srv.subs.add(sub)
+		s.srv.subs.remove(old)
+	}
+	return nil
+}
+
+// key is the filter as the client says it.
+func (sub *subscription) key() string {
+	if sub.share == "" {
+		return sub.filter
+	}
+	return sharePrefix + sub.share + "/" + sub.filter
 }
 
 // denies reports whether nobody may subscribe to a filter.
@@ -188,7 +221,10 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 		s.mu.Unlock()
 		switch {
 		case sub != nil:
-			c.srv.subs.remove(sub)
+			s.detach(sub)
+			if err := c.unstore(sub); err != nil {
+				codes[i] = reasonOf(err).Code
+			}
 		case topicfilter.CheckFilter(filter) != nil:
 			codes[i] = packets.ErrTopicFilterInvalid.Code
 		default:

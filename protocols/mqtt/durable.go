@@ -1,0 +1,214 @@
+package mqtt
+
+import (
+	"context"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// Option bits of a subscription (section 3.8.3.1).
+const (
+	optionQoS               = 3
+	optionNoLocal           = 1 << 2
+	optionRetainAsPublished = 1 << 3
+)
+
+// clientName is the client's name in the log.
+func (c *conn) clientName() core.Name {
+	return core.Name{Namespace: c.srv.opts.Namespace, Name: c.client}
+}
+
+// open begins the session, or goes on with the stored one (section 3.1.2.4). CONNACK is to be
+// sent between this and resume.
+func (c *conn) open(clean bool) (stored *router.MQTTSession, present bool, err error) {
+	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
+	defer cancel()
+	stored, present, err = c.srv.router.OpenMQTTSession(ctx, c.lease, router.MQTTOpen{
+		Client: c.clientName(), Clean: clean, Expiry: c.session.expiry,
+	})
+	if err == nil {
+		c.session.stored = stored.Number != 0
+	}
+	return stored, present, err
+}
+
+// resume goes on with what a stored session has: PUBRELs that are owed, messages that are with
+// the client, packet ids of its own, subscriptions (section 4.4).
+func (c *conn) resume(stored *router.MQTTSession) {
+	s := c.session
+	c.pub.resume(stored.Received)
+	s.mu.Lock()
+	for _, id := range stored.Released {
+		s.trackLocked(id, flight{phase: awaitComp, qos: 2, owed: true})
+	}
+	s.hints, s.reserved = map[hint]uint16{}, map[uint16]struct{}{}
+	for i := range stored.Assigned {
+		a := &stored.Assigned[i]
+		if !a.Taken {
+			s.hints[hint{a.Queue, a.Group, a.Offset, a.QoS}] = a.PacketID
+			s.reserved[a.PacketID] = struct{}{}
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range stored.Released {
+		s.sendRelease(id, 0)
+	}
+	for i := range stored.Assigned {
+		if a := &stored.Assigned[i]; a.Taken {
+			s.resendTaken(a)
+		}
+	}
+	for i := range stored.Subscriptions {
+		at := &stored.Subscriptions[i]
+		sub := s.subscriptionOf(at)
+		s.mu.Lock()
+		if s.subs == nil {
+			s.subs = map[string]*subscription{}
+		}
+		s.subs[sub.key()] = sub
+		s.mu.Unlock()
+		if err := s.attach(sub, at); err != nil {
+			c.kick(reasonOf(err))
+			return
+		}
+	}
+}
+
+// resendTaken sends a message of a shared subscription again that is the client's alone.
+func (s *session) resendTaken(a *router.MQTTAssigned) {
+	d, err := s.srv.router.ReadMQTT(a)
+	if err != nil {
+		s.srv.metrics.unreadable.Add(1)
+		s.srv.log.Error("mqtt message cannot be read", "client", s.c.client, "queue", a.Queue, "offset", a.Offset, "err", err)
+		return
+	}
+	m := &message{}
+	m.fill(router.MQTTName(&d), &d.Record)
+	out := delivery{version: s.version, qos: 2, dup: true, packetID: a.PacketID, now: s.srv.now()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Its feed is none that delivers: PUBREC goes to the log.
+	f := &feed{queue: a.Queue, group: a.Group, shared: true}
+	s.trackLocked(a.PacketID, flight{qos: 2, at: place{feed: f}})
+	s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, &out) })
+	s.srv.metrics.sent[2].Add(1)
+}
+
+// subscriptionOf is a stored subscription.
+func (s *session) subscriptionOf(at *router.MQTTSubscription) *subscription {
+	return &subscription{
+		session: s, filter: at.Filter, share: at.Share, qos: at.Options & optionQoS, id: int(at.ID),
+		noLocal: at.Options&optionNoLocal != 0, retainAsPublished: at.Options&optionRetainAsPublished != 0,
+		from: s.srv.router.Applied(),
+	}
+}
+
+// attach has a subscription's messages come: by its queue in the log, and live what that does
+// not have.
+func (s *session) attach(sub *subscription, at *router.MQTTSubscription) error {
+	if at.Queue != 0 {
+		if err := s.openFeed(sub, at); err != nil {
+			return err
+		}
+	}
+	if sub.share == "" {
+		s.srv.subs.add(sub)
+	}
+	return nil
+}
+
+// detach is the opposite of attach.
+func (s *session) detach(sub *subscription) {
+	if sub.share == "" {
+		s.srv.subs.remove(sub)
+	}
+	if sub.feed != nil {
+		s.closeFeed(sub.feed)
+	}
+}
+
+// store tells the log of a subscription, where it is to outlive the connection or is shared.
+func (c *conn) store(sub *subscription) (at router.MQTTSubscription, err error) {
+	at = router.MQTTSubscription{Filter: sub.filter, Share: sub.share, Options: sub.qos, ID: uint32(sub.id)}
+	if sub.noLocal {
+		at.Options |= optionNoLocal
+	}
+	if sub.retainAsPublished {
+		at.Options |= optionRetainAsPublished
+	}
+	if !c.session.keeps && sub.share == "" {
+		return at, nil
+	}
+	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
+	defer cancel()
+	out, _, err := c.srv.router.SubscribeMQTT(ctx, c.lease, c.srv.opts.MaxQueued, []router.MQTTSubscription{at})
+	if err != nil {
+		return at, err
+	}
+	c.session.stored = true
+	return out[0], nil
+}
+
+// unstore takes a subscription off the stored session.
+func (c *conn) unstore(sub *subscription) error {
+	if !c.session.keeps && sub.share == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
+	defer cancel()
+	_, err := c.srv.router.UnsubscribeMQTT(ctx, c.lease, []router.MQTTSubscription{{Filter: sub.filter, Share: sub.share}})
+	if core.KindOf(err) == core.NotFound {
+		err = nil
+	}
+	return err
+}
+
+// closeStored tells the log that the connection has ended.
+func (c *conn) closeStored() {
+	s := c.session
+	if s == nil || !s.stored {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
+	defer cancel()
+	err := c.srv.router.CloseMQTTSession(ctx, c.lease, router.MQTTClose{Expiry: s.expiry, Sent: s.unacked})
+	if err != nil && core.KindOf(err) != core.Fenced {
+		c.srv.log.Warn("mqtt session is closed by its lease", "client", c.client, "err", err)
+	}
+}
+
+// resume takes over packet ids of an earlier connection.
+func (p *publisher) resume(ids []uint16) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range ids {
+		if p.exactly == nil {
+			p.exactly = map[uint16]exactState{}
+		}
+		p.exactly[id] = exactStored
+		p.unacked++
+	}
+}
+
+// storeExactly publishes a message of QoS 2 of a session that may outlive its connection.
+func (p *publisher) storeExactly(q core.QueueID, topic, key string, keyed bool, pk *packets.Packet, ack uint64) {
+	p.flush() // what came before
+	var b core.BatchBuilder
+	appendRecord(&b, p.c.srv.now(), topic, pk.TopicName, key, keyed, p.c.clientBytes, pk)
+	batch, err := b.Build(nil, core.BatchOptions{Producer: core.Nobody})
+	acks := []uint64{ack}
+	if err != nil {
+		p.stored(acks, 1, 0, err)
+		return
+	}
+	p.mu.Lock()
+	p.flying += len(batch)
+	p.mu.Unlock()
+	m := router.MQTTMessage{Queue: q, Name: string([]byte(pk.TopicName)), Retain: pk.FixedHeader.Retain, Batch: batch}
+	p.c.srv.router.PublishExactlyOnce(p.c.principal, p.c.lease, pk.PacketID, 0, m, func(res router.PublishResult) {
+		p.stored(acks, 1, len(batch), res.Err)
+	})
+}

@@ -1,0 +1,171 @@
+package mqtt
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/router/routertest"
+)
+
+// keeping connects a client whose session outlives its connection.
+func keeping(t testing.TB, b *broker, id string, present bool, change func(*packets.Packet)) *client {
+	t.Helper()
+	c, ack := connectAs(t, b.addr, id, 5, func(p *packets.Packet) {
+		p.Connect.Clean = false
+		p.Properties.SessionExpiryInterval, p.Properties.SessionExpiryIntervalFlag = 1000, true
+		if change != nil {
+			change(p)
+		}
+	})
+	if ack.ReasonCode != 0 || ack.SessionPresent != present {
+		t.Fatalf("CONNACK %#x, session present %v, want %v", ack.ReasonCode, ack.SessionPresent, present)
+	}
+	return c
+}
+
+func (c *client) leave() {
+	c.t.Helper()
+	c.send(&packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}})
+	c.expectEnd(0)
+}
+
+// TestSessionGoesOn: what came while the client was away, and what it had not acknowledged,
+// comes when it is back: in order, with the packet ids and the DUP of before.
+func TestSessionGoesOn(t *testing.T) {
+	b, _ := serve(t, nil)
+	sub, pub := keeping(t, b, "sub", false, nil), connected(t, b, "pub", 5)
+	sub.mustSubscribe("a/+", 2)
+	for i := range 4 {
+		pub.publish("a/b", fmt.Sprint(i), 1, uint16(i+1))
+	}
+	ids := map[string]uint16{}
+	for i := range 3 {
+		pk := sub.expect(packets.Publish)
+		if string(pk.Payload) != fmt.Sprint(i) || pk.FixedHeader.Dup || pk.FixedHeader.Qos != 1 {
+			t.Fatalf("%+v", pk)
+		}
+		ids[string(pk.Payload)] = pk.PacketID
+	}
+	last := sub.expect(packets.Publish)
+	sub.ack(packets.Puback, ids["1"])
+	ids["3"] = last.PacketID
+	sub.leave()
+	pub.publish("a/b", "none", 0, 0) // of QoS 0 nothing is kept
+	pub.publish("a/c", "away", 2, 9)
+
+	sub = keeping(t, b, "sub", true, nil)
+	for _, want := range []string{"0", "2", "3"} {
+		pk := sub.expect(packets.Publish)
+		if string(pk.Payload) != want || !pk.FixedHeader.Dup || pk.PacketID != ids[want] {
+			t.Errorf("message %q, DUP %v, packet id %d; want %q, DUP, %d", pk.Payload, pk.FixedHeader.Dup, pk.PacketID, want, ids[want])
+		}
+		sub.ack(packets.Puback, pk.PacketID)
+	}
+	pk := sub.expectMessage("a/c", "away")
+	if pk.FixedHeader.Qos != 2 || pk.FixedHeader.Dup {
+		t.Errorf("%+v", pk.FixedHeader)
+	}
+	sub.quiet()
+	sub.leave()
+	sub = keeping(t, b, "sub", true, nil)
+	sub.quiet()
+	pub.publish("a/d", "live", 0, 0)
+	sub.expectMessage("a/d", "live")
+	again := keeping(t, b, "sub", false, func(p *packets.Packet) { p.Connect.Clean = true })
+	sub.expectEnd(packets.ErrSessionTakenOver.Code)
+	pub.publish("a/d", "nobody", 1, 10)
+	again.quiet()
+}
+
+// TestExactlyOnceAcrossConnections: the ids of QoS 2 outlive the connection, both ways.
+func TestExactlyOnceAcrossConnections(t *testing.T) {
+	b, _ := serve(t, nil)
+	sub, pub := keeping(t, b, "sub", false, nil), keeping(t, b, "pub", false, nil)
+	sub.mustSubscribe("a", 2)
+	pk := publishPacket("a", "x", 2, 7)
+	pub.send(pk)
+	pub.expectAck(packets.Pubrec, 7)
+	pub.leave()
+	pub = keeping(t, b, "pub", true, nil)
+	pk.FixedHeader.Dup = true
+	pub.send(pk)
+	pub.expectAck(packets.Pubrec, 7)
+	pub.ack(packets.Pubrel, 7)
+	if ack := pub.expectAck(packets.Pubcomp, 7); ack.ReasonCode != 0 {
+		t.Errorf("PUBCOMP %#x", ack.ReasonCode)
+	}
+	first := sub.expect(packets.Publish)
+	sub.leave()
+	sub = keeping(t, b, "sub", true, nil) // PUBREC was lost
+	second := sub.expect(packets.Publish)
+	if !second.FixedHeader.Dup || second.PacketID != first.PacketID || string(second.Payload) != "x" {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	sub.ack(packets.Pubrec, second.PacketID)
+	sub.expectAck(packets.Pubrel, second.PacketID)
+	sub.leave()
+	sub = keeping(t, b, "sub", true, nil) // PUBREL is owed
+	sub.expectAck(packets.Pubrel, second.PacketID)
+	sub.ack(packets.Pubcomp, second.PacketID)
+	sub.quiet()
+	sub.leave()
+	sub = keeping(t, b, "sub", true, nil)
+	sub.quiet()
+	pub.publish("a", "y", 2, 7)
+	sub.expectMessage("a", "y")
+}
+
+// TestSharedSubscription: each message goes to one member; what a member leaves behind goes to
+// another.
+func TestSharedSubscription(t *testing.T) {
+	b, _ := serve(t, nil)
+	one, _ := connectAs(t, b.addr, "one", 5, func(p *packets.Packet) { p.Properties.ReceiveMaximum = 3 })
+	pub := connected(t, b, "pub", 5)
+	one.mustSubscribe("$share/g/a/#", 1)
+	for i := range 10 {
+		pub.publish("a/b", fmt.Sprint(i), 1, uint16(i+1))
+	}
+	for i := range 3 {
+		if pk := one.expect(packets.Publish); string(pk.Payload) != fmt.Sprint(i) {
+			t.Fatalf("%+v", pk)
+		}
+	}
+	one.quiet() // three are with it
+	two := connected(t, b, "two", 5)
+	two.mustSubscribe("$share/g/a/#", 1)
+	_ = one.nc.Close()
+	got := map[string]bool{}
+	for range 10 {
+		pk := two.expect(packets.Publish)
+		if got[string(pk.Payload)] {
+			t.Errorf("%q twice", pk.Payload)
+		}
+		got[string(pk.Payload)] = true
+		two.ack(packets.Puback, pk.PacketID)
+	}
+	two.quiet()
+	for _, filter := range []string{"$share/a", "$share//a", "$share/+/a", "$share/g/"} {
+		if codes := two.subscribe(5, packets.Subscription{Filter: filter}); codes[0] != packets.ErrTopicFilterInvalid.Code {
+			t.Errorf("%s: SUBACK %v", filter, codes)
+		}
+	}
+}
+
+// TestSessionMovesToAnotherNode, with what was not acknowledged.
+func TestSessionMovesToAnotherNode(t *testing.T) {
+	r, log := routertest.Start(t, nil)
+	other, _ := routertest.Join(t, log, "2", nil)
+	one, two := serveOn(t, r, nil), serveOn(t, other, nil)
+	sub, pub := keeping(t, one, "sub", false, nil), connected(t, two, "pub", 5)
+	sub.mustSubscribe("a", 1)
+	pub.publish("a", "x", 1, 1)
+	sub.expect(packets.Publish)
+	moved := keeping(t, two, "sub", true, nil)
+	sub.expectEnd(packets.ErrSessionTakenOver.Code)
+	pub.publish("a", "y", 1, 2)
+	moved.expectMessage("a", "x")
+	moved.expectMessage("a", "y")
+	moved.quiet()
+}

@@ -1,0 +1,254 @@
+package mqtt
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// feed is what a session gets of a subscription from the log: from the queue of the filter, as
+// a member of the session's own group, or of one that several sessions share.
+type feed struct {
+	sub      atomic.Pointer[subscription] // the client may change it
+	consumer *router.Consumer             // nil: of a message that is the client's alone
+	queue    core.QueueID
+	group    string
+	shared   bool
+}
+
+// place is where a message of a feed is. Its zero value is of no feed.
+type place struct {
+	feed    *feed
+	receipt router.Receipt
+}
+
+// feedBuffer is how many messages of one feed wait here.
+const feedBuffer = 64
+
+// openFeed begins to consume a subscription's messages.
+func (s *session) openFeed(sub *subscription, at *router.MQTTSubscription) error {
+	f := &feed{queue: at.Queue, group: at.Group, shared: sub.share != ""}
+	f.sub.Store(sub)
+	c, err := s.srv.router.Consume(s.srv.ctx, s.c.principal, router.ConsumeSpec{
+		Queue: at.Queue, Group: at.Group, Prefetch: s.window, Buffer: min(s.window, feedBuffer), Wake: s.pump,
+	})
+	if err != nil {
+		return err
+	}
+	f.consumer = c
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		c.Close()
+		return nil
+	}
+	sub.feed = f
+	s.feeds = append(s.feeds, f)
+	s.mu.Unlock()
+	s.pump()
+	return nil
+}
+
+// closeFeed ends a subscription's feed. What is on its way to the client is settled by what
+// the client says, or is the group's again.
+func (s *session) closeFeed(f *feed) {
+	s.mu.Lock()
+	s.feeds = slices.DeleteFunc(s.feeds, func(o *feed) bool { return o == f })
+	s.mu.Unlock()
+	f.consumer.Close()
+}
+
+// pump has what came from the feeds sent, by a goroutine that is there only while there is
+// something. It does not block.
+func (s *session) pump() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = true
+	if s.pumping || s.ended {
+		return
+	}
+	s.pumping = true
+	s.pumps.Go(s.drain)
+}
+
+func (s *session) drain() {
+	var ds []router.Delivery
+	for {
+		s.mu.Lock()
+		if !s.wanted || s.ended {
+			s.pumping = false
+			s.mu.Unlock()
+			return
+		}
+		s.wanted = false
+		feeds := slices.Clone(s.feeds)
+		s.mu.Unlock()
+		for i := range feeds {
+			f := feeds[(i+s.turn)%len(feeds)] // none starves behind a busy one
+			for {
+				n := s.room()
+				if n <= 0 {
+					break // acked, or the outbox, pumps again
+				}
+				var err error
+				ds, err = f.consumer.Take(ds[:0], min(n, feedBuffer))
+				for k := range ds {
+					s.fromFeed(f, &ds[k])
+				}
+				clear(ds)
+				if err != nil && core.KindOf(err) != core.NotFound && core.KindOf(err) != core.Closed {
+					s.srv.metrics.unreadable.Add(1)
+					s.srv.log.Error("mqtt subscription ended", "client", s.c.client, "filter", f.sub.Load().filter, "err", err)
+					s.c.kick(reasonOf(err)) // it goes on where it was when the client is back
+				}
+				if err != nil || len(ds) == 0 {
+					break
+				}
+			}
+		}
+		s.turn++
+	}
+}
+
+// room is how many messages may be sent now.
+func (s *session) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.c.out.full() {
+		return 0
+	}
+	return s.window - len(s.inflight)
+}
+
+// fromFeed sends one message of a feed, or settles it where it is not for the client.
+func (s *session) fromFeed(f *feed, d *router.Delivery) {
+	sub := f.sub.Load()
+	m := &message{}
+	name := router.MQTTName(d)
+	m.fill(name, &d.Record)
+	now := s.srv.now()
+	out := delivery{version: s.version, qos: min(sub.qos, m.qos), retain: sub.retainAsPublished && m.retain, now: now}
+	if sub.id != 0 {
+		out.ids = []int{sub.id}
+	}
+	at := place{f, d.Receipt}
+	switch {
+	case m.expired(now), sub.noLocal && string(m.client) == s.c.client, s.srv.authorizeName(s.c.principal, name) != nil:
+		s.settle(at)
+		return
+	case publishSize(m, &out) > s.maxPacket:
+		s.srv.metrics.tooLarge.Add(1)
+		s.settle(at)
+		return
+	case out.qos == 0:
+		s.deliverOnce(m, &out)
+		s.settle(at)
+		return
+	}
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return
+	}
+	known, again := s.takeHintLocked(f, d.Offset, out.qos)
+	out.dup = again || d.Redelivered && !f.shared
+	if out.packetID = known; !again {
+		out.packetID = s.nextIDLocked()
+	}
+	s.trackLocked(out.packetID, flight{qos: out.qos, at: at})
+	if again || out.qos == 1 {
+		s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, &out) })
+		s.srv.metrics.sent[out.qos].Add(1)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	// What is sent with QoS 2 must have the same packet id when it comes again.
+	as := []router.MQTTAssigned{{PacketID: out.packetID, QoS: 2, Queue: f.queue, Group: f.group, Offset: d.Offset}}
+	s.srv.router.AssignMQTT(s.c.lease, as, func(kinds []core.Kind, err error) { s.assigned(m, &out, kinds, err) })
+}
+
+// assigned sends a message of QoS 2 whose packet id is in the log.
+func (s *session) assigned(m *message, d *delivery, kinds []core.Kind, err error) {
+	if err != nil {
+		s.c.kick(reasonOf(err))
+		return
+	}
+	s.mu.Lock()
+	switch {
+	case s.ended:
+	case kinds[0] != core.OK: // it is somebody else's by now
+		delete(s.inflight, d.packetID)
+		defer s.pump()
+	default:
+		s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, d) })
+		s.srv.metrics.sent[2].Add(1)
+	}
+	s.mu.Unlock()
+}
+
+// settle tells a feed's group that a message is done with.
+func (s *session) settle(at place) {
+	at.feed.consumer.Settle(router.Done, 0, []router.Receipt{at.receipt}, nil)
+}
+
+// hint is a packet id that a message was sent with over an earlier connection.
+type hint struct {
+	queue  core.QueueID
+	group  string
+	offset core.Offset
+	qos    byte
+}
+
+// takeHintLocked is the packet id that a message was sent with before.
+func (s *session) takeHintLocked(f *feed, at core.Offset, qos byte) (id uint16, was bool) {
+	h := hint{f.queue, f.group, at, qos}
+	if id, was = s.hints[h]; was {
+		delete(s.hints, h)
+		delete(s.reserved, id)
+	}
+	return id, was
+}
+
+// trackLocked notes what is on its way to the client.
+func (s *session) trackLocked(id uint16, fl flight) {
+	if s.inflight == nil {
+		s.inflight = map[uint16]flight{}
+	}
+	s.sends++
+	fl.order = s.sends
+	s.inflight[id] = fl
+}
+
+// unackedLocked is what was sent of feeds with QoS 1, in the order of sending.
+func (s *session) unackedLocked() []router.MQTTAssigned {
+	type sent struct {
+		order uint64
+		at    router.MQTTAssigned
+	}
+	var all []sent
+	for id, fl := range s.inflight {
+		if f := fl.at.feed; f != nil && fl.qos == 1 && !f.shared {
+			all = append(all, sent{fl.order, router.MQTTAssigned{PacketID: id, QoS: 1, Queue: f.queue, Group: f.group, Offset: fl.at.receipt.Offset}})
+		}
+	}
+	slices.SortFunc(all, func(a, b sent) int { return cmp.Compare(a.order, b.order) })
+	out := make([]router.MQTTAssigned, len(all))
+	for i := range all {
+		out[i] = all[i].at
+	}
+	return out
+}
+
+// splitShare takes the name of the group off a shared subscription's filter (section 4.8.2).
+func splitShare(filter string) (share, rest string, ok bool) {
+	if !strings.HasPrefix(filter, sharePrefix) {
+		return "", filter, true
+	}
+	share, rest, ok = strings.Cut(filter[len(sharePrefix):], "/")
+	return share, rest, ok && share != "" && !strings.ContainsAny(share, "+#")
+}
