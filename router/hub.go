@@ -32,6 +32,7 @@ type hub struct {
 	feed    feed
 	settler settler
 	timers  dueTimers
+	deposed chan struct{} // it may be: look
 
 	mu       sync.Mutex // guards what follows
 	term     core.Term  // of which this is the leader; 0: it does not lead
@@ -65,6 +66,7 @@ type attached struct {
 func (h *hub) init(r *Router) {
 	h.r = r
 	h.groups = map[groupKey]*hubGroup{}
+	h.deposed = make(chan struct{}, 1)
 	h.sessions = map[*hubSession]struct{}{}
 	h.feed.init()
 	h.settler.init(h)
@@ -160,6 +162,7 @@ func (h *hub) watchLeadership(ctx context.Context) {
 			h.reset(h.current(), core.E(core.Closed, "this node is shutting down"))
 			return
 		case <-ticker.C:
+		case <-h.deposed:
 		}
 		term := h.current()
 		if term == 0 {
@@ -168,6 +171,14 @@ func (h *hub) watchLeadership(ctx context.Context) {
 		if now := h.r.log.Term(); now != term || !h.r.log.IsLeader() {
 			h.reset(term, core.E(core.NotLeader, "the leader changed"))
 		}
+	}
+}
+
+// suspectDeposed has watchLeadership look now.
+func (h *hub) suspectDeposed() {
+	select {
+	case h.deposed <- struct{}{}:
+	default:
 	}
 }
 
@@ -248,7 +259,7 @@ func (h *hub) use(key groupKey, fn func(*hubGroup) bool) error {
 		}
 		g := h.groups[key]
 		if g == nil {
-			g = &hubGroup{h: h, key: key}
+			g = &hubGroup{h: h, key: key, term: h.term}
 			h.groups[key] = g
 		}
 		h.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 // hubGroup is one group that is in use. After each input it makes what deliveries there
 // are to make and hands them to the sessions.
 type hubGroup struct {
-	h   *hub
-	key groupKey
+	h    *hub
+	key  groupKey
+	term core.Term // of the leader that this group is of
 
 	mu        sync.Mutex // guards what follows
 	g         *dispatch.Group
@@ -428,11 +429,17 @@ func (g *hubGroup) touchLocked() {
 	}
 }
 
-// growLocked takes what was appended, and what the queue's definition says by now.
+// growLocked takes what was appended, and what the queue's definition says by now. What was
+// appended under another leader is for that one to deliver, and as never delivered before, though
+// this node may not have heard of it yet.
 func (g *hubGroup) growLocked() {
 	head, _, err := g.h.r.state.Store().Queue(g.key.queue)
 	if err != nil {
 		return // of the store: this node is going down
+	}
+	if g.h.r.state.Term() > g.term {
+		g.h.suspectDeposed()
+		return
 	}
 	if g.rules.refresh(g.h.r, g.key) {
 		g.g.SetLimits(g.rules.limits, g.rules.known())

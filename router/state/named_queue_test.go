@@ -64,7 +64,7 @@ func TestAcksLeaveMemory(t *testing.T) {
 	for i := range 10 {
 		declare := DeclareQueue{Name: core.TopicName(fmt.Sprint(i))}
 		m.state.Apply(log.take(declare.Command()))
-		settle := Settle{Groups: []GroupSettle{{Queue: core.QueueID(i + 1), SetMark: true, Mark: 5}}}
+		settle := Settle{Term: 1, Groups: []GroupSettle{{Queue: core.QueueID(i + 1), SetMark: true, Mark: 5}}}
 		m.state.Apply(log.take(settle.Command()))
 	}
 	if len(m.state.acks) != 10 {
@@ -79,7 +79,7 @@ func TestAcksLeaveMemory(t *testing.T) {
 	for i := range acksInMemory {
 		m.state.acks[core.QueueID(1000+i)] = new(ackQueue) // as if they were in use
 	}
-	settle := Settle{Groups: []GroupSettle{{Queue: 3, SetMark: true, Mark: 9}}}
+	settle := Settle{Term: 1, Groups: []GroupSettle{{Queue: 3, SetMark: true, Mark: 9}}}
 	m.state.Apply(log.take(settle.Command()))
 	if len(m.state.acks) != 1 {
 		t.Fatalf("%d in memory after the cache was full", len(m.state.acks))
@@ -105,7 +105,7 @@ func BenchmarkIdleQueues(b *testing.B) {
 	one := batch(b, 1, 0, core.Nobody)
 	for i := 0; i < n; i += group {
 		var cs []core.Command
-		settle := Settle{}
+		settle := Settle{Term: 1}
 		for j := range group {
 			declare := DeclareQueue{Name: core.TopicName(fmt.Sprintf("queue-%08d", i+j))}
 			cs = append(cs, declare.Command(), AppendCommand(core.QueueID(i+j+1), one))

@@ -184,7 +184,7 @@ func (s *script) ackConfig() (c AckConfig) {
 }
 
 func (s *script) settleCommand() (core.Command, func(core.Result) string) {
-	var c Settle
+	c := Settle{Term: s.log.term}
 	if v, ok := s.option("term"); ok {
 		c.Term = core.Term(s.number(v))
 	}

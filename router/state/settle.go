@@ -299,6 +299,10 @@ func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Sett
 	if slow := cmd.slow(); slow > maxSettled {
 		return refused(core.Limit, "settle: %d deliveries failed, %d at most in one command", slow, maxSettled)
 	}
+	if cmd.Term < c.term && cmd.marks() {
+		// Its leader would deliver up to the marks, and its successor has begun already.
+		return refused(core.NotLeader, "settle: a mark of the leader of term %d, in an entry of term %d", cmd.Term, c.term)
+	}
 	budget := trimmedAtOnce
 	out := make([]byte, 0, 4*len(cmd.Groups))
 	for i := range cmd.Groups {
@@ -307,6 +311,11 @@ func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Sett
 		}
 	}
 	return core.Result{Body: out}
+}
+
+// marks reports whether the command sets the mark of a group.
+func (c *Settle) marks() bool {
+	return slices.ContainsFunc(c.Groups, func(g GroupSettle) bool { return g.SetMark })
 }
 
 // settleGroup appends its outcome to out.

@@ -27,6 +27,7 @@ type Options struct {
 type State struct {
 	store   *index.Store
 	fatal   func(error)
+	term    atomic.Uint64 // of the newest entry whose application has begun
 	touched atomic.Pointer[func([]core.QueueID)]
 
 	onDigest     atomic.Pointer[func(*index.Snapshot)]
@@ -219,6 +220,10 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	return out
 }
 
+// Term is that of the newest entry that is, or is being, applied since the start; 0 where there is
+// none. Who reads of the state first, and then Term, knows that nothing newer has led to what it read.
+func (s *State) Term() core.Term { return core.Term(s.term.Load()) }
+
 // applyPart applies entries up to the first one after which the state is to be looked at,
 // or all, and says how many: readers see them at once.
 func (s *State) applyPart(entries []core.Entry, out [][]core.Result) (n int, err error) {
@@ -253,6 +258,7 @@ const maxTouched = 1 << 12
 func (s *State) applyEntry(tx *index.Tx, e core.Entry) []core.Result {
 	results := make([]core.Result, 0, commandCount(e.Data))
 	c := cursor{e.Index, e.Time(), e.Term}
+	s.term.Store(uint64(e.Term))
 	if len(e.Data) > 0 && e.Data[0] > core.EntryVersion {
 		s.tooNew(e.Index, "version", int(e.Data[0]))
 		return nil
