@@ -341,8 +341,9 @@ func (g *hubGroup) pumpLocked() {
 	}
 }
 
-// idleLocked reports whether nobody uses the group, nor waits for the end of its queue.
-func (g *hubGroup) idleLocked() bool { return g.g.Idle() && len(g.waiting) == 0 }
+// idleLocked reports whether nobody uses the group, nor waits for the end of its queue, or may come
+// to wait for it.
+func (g *hubGroup) idleLocked() bool { return g.g.Idle() && !g.ending && len(g.waiting) == 0 }
 
 // deliverLocked hands out what consumers can take.
 func (g *hubGroup) deliverLocked(now int64) {
