@@ -9,8 +9,9 @@ import (
 
 // retainedWalk is a subscription that is yet to get retained messages (section 3.3.1.3).
 type retainedWalk struct {
-	sub  *subscription
-	from string // the name after which it goes on
+	sub   *subscription
+	until core.LogIndex // what came behind it comes as what is published does
+	from  string        // the name after which it goes on
 }
 
 // retainedAtOnce bounds the retained messages that are sent before others get the lock.
@@ -56,7 +57,7 @@ func (s *session) retainedLocked(w *retainedWalk) (next string, more bool, err e
 	now := s.srv.now()
 	next, more, err = s.srv.router.Retained(s.srv.opts.Namespace, w.sub.filter, w.from, func(r router.Retained) bool {
 		var rec core.Record
-		if core.FirstRecord(r.Batch, &rec) != nil {
+		if r.Index > w.until || core.FirstRecord(r.Batch, &rec) != nil {
 			return true
 		}
 		var m message

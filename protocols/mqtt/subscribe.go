@@ -124,6 +124,7 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 		noLocal: f.NoLocal, retainAsPublished: f.RetainAsPublished, id: id,
 		from: c.srv.router.Applied(),
 	}
+	since := sub.from
 	s.mu.Lock()
 	old := s.subs[sub.key()]
 	full := old == nil && len(s.subs) >= maxSubscriptions
@@ -141,11 +142,14 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	if err := s.replace(old, sub, &at); err != nil {
 		return reasonOf(err)
 	}
+	if sub.feed != nil {
+		since = c.srv.router.Applied() // what came since the subscription was stored comes twice
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.walks = slices.DeleteFunc(s.walks, func(w *retainedWalk) bool { return w.sub == old })
 	if share == "" && retains(f, old) {
-		s.walks = append(s.walks, &retainedWalk{sub: sub})
+		s.walks = append(s.walks, &retainedWalk{sub: sub, until: since})
 	}
 	if s.subs == nil {
 		s.subs = map[string]*subscription{}
