@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"polylog/core"
@@ -240,10 +241,20 @@ type QueueCounts struct {
 	Consumers int
 }
 
-// CountQueue counts the messages and consumers of a group.
+// CountQueue counts the messages and consumers of a group. Where the leader changes meanwhile it
+// asks the next one, until ctx ends.
 func (r *Router) CountQueue(ctx context.Context, q core.QueueID, group string) (QueueCounts, error) {
-	a, err := r.consumers.ask(ctx, toHub{kind: hubCount, queue: q, group: group})
-	return a.counts, err
+	for {
+		a, err := r.consumers.ask(ctx, toHub{kind: hubCount, queue: q, group: group})
+		if k := core.KindOf(err); k != core.Uncertain && k != core.NotLeader {
+			return a.counts, err
+		}
+		select {
+		case <-ctx.Done():
+			return QueueCounts{}, err
+		case <-time.After(relinkWait):
+		}
+	}
 }
 
 // PurgeQueue settles all messages of a group that are with no consumer, and says how many
