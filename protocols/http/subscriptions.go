@@ -182,6 +182,9 @@ func putSubscription(c *call) error {
 	if err != nil && core.KindOf(err) != core.NotFound {
 		return err
 	}
+	if spec.Push != nil && spec.Topic == webhook.AttemptsTopic {
+		return core.E(core.Invalid, "%s is not pushed: each attempt would be another message of it", webhook.AttemptsTopic)
+	}
 	if spec.Push != nil && spec.Topic != "" {
 		spec.pushDefaults(s.Name.Name, old)
 	}

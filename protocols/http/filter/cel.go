@@ -83,6 +83,12 @@ func (e *expression) wants(r *core.Record) bool {
 type activation struct {
 	record  *core.Record
 	message *message.Message
+	known   map[string]variable // what was computed: an expression may ask for it in a loop
+}
+
+type variable struct {
+	value any
+	there bool
 }
 
 // Parent implements interpreter.Activation.
@@ -90,6 +96,18 @@ func (a *activation) Parent() cel.Activation { return nil }
 
 // ResolveName implements interpreter.Activation.
 func (a *activation) ResolveName(name string) (any, bool) {
+	v, ok := a.known[name]
+	if !ok {
+		v.value, v.there = a.compute(name)
+		if a.known == nil {
+			a.known = map[string]variable{}
+		}
+		a.known[name] = v
+	}
+	return v.value, v.there
+}
+
+func (a *activation) compute(name string) (any, bool) {
 	if a.message == nil {
 		a.message = new(message.Read(a.record))
 	}

@@ -115,8 +115,8 @@ func TestBreaker(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-5": 0, "999999": maxRetryAfter, "soon": 0,
-		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 00:00:00 GMT": 0,
+		"": 0, "5": 5 * time.Second, "-5": 0, "999999": maxRetryAfter, "99999999999999999999": maxRetryAfter, "soon": 0,
+		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 00:00:00 GMT": time.Second,
 	} {
 		if got := retryAfter(text, now); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)

@@ -30,9 +30,7 @@ func (s *sender) handshake(ctx context.Context, p *subscription.Push, x *subscri
 	if err != nil {
 		return 0, core.E(core.Denied, "the handshake with the endpoint failed: %s", detailOf(err))
 	}
-	if _, err := readBody(res.Body); err != nil {
-		return 0, core.E(core.Denied, "the handshake with the endpoint failed: %s", detailOf(err))
-	}
+	readBody(res.Body)
 	allowed := strings.TrimSpace(res.Header.Get("WebHook-Allowed-Origin"))
 	if res.StatusCode < 200 || res.StatusCode > 299 || allowed != "*" && !strings.EqualFold(allowed, s.origin) {
 		return 0, core.E(core.Denied, "the endpoint did not consent: status %d, WebHook-Allowed-Origin %.80q, want %q or *", res.StatusCode, oneLine(allowed), s.origin)

@@ -84,10 +84,8 @@ func (s *sender) send(ctx context.Context, p *subscription.Push, x *subscription
 		return Result{Class: classOf(err), Detail: detailOf(err), Latency: time.Since(began)}
 	}
 	out := Result{Status: res.StatusCode, Latency: time.Since(began)}
-	text, err := readBody(res.Body)
+	text := readBody(res.Body)
 	switch {
-	case err != nil && res.StatusCode < 300:
-		out.Class, out.Detail = classOf(err), detailOf(err)
 	case res.StatusCode < 200:
 		out.Class, out.Detail = ClassProtocol, res.Status
 	case res.StatusCode < 300:
@@ -117,26 +115,25 @@ func (s *sender) sign(h http.Header, x *subscription.Secrets, id string, body []
 	}
 }
 
-// readBody reads an answer's body, as far as it is kept or the connection is worth it.
-func readBody(b io.ReadCloser) (kept string, err error) {
+// readBody reads an answer's body, as far as it is kept or the connection is worth it. Where it
+// breaks off the status has said what counts.
+func readBody(b io.ReadCloser) (kept string) {
 	defer func() { _ = b.Close() }()
 	text, err := io.ReadAll(io.LimitReader(b, keptResponse))
 	if err == nil {
-		_, err = io.CopyN(io.Discard, b, readResponse)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
+		_, _ = io.CopyN(io.Discard, b, readResponse)
 	}
-	return strings.ToValidUTF8(string(text), "\uFFFD"), err
+	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// retryAfter reads the header: seconds, or a date. RFC 9110, 10.2.3.
+// retryAfter reads the header: seconds, or a date. RFC 9110, 10.2.3. 0 where it says neither.
 func retryAfter(text string, now time.Time) time.Duration {
-	if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32); err == nil {
-		return min(max(time.Duration(n)*time.Second, 0), maxRetryAfter)
+	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
+		return min(max(at.Sub(now), time.Second), maxRetryAfter) // a time that is over is now
 	}
 	return 0
 }
