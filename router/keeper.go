@@ -13,7 +13,7 @@ import (
 )
 
 // keeper sees to what becomes due, as long as this node leads. It proposes Ticks for timers
-// that Apply fires alone. The timers of queues need a look at who consumes: for messages that
+// that Apply fires alone, and publishes MQTT's messages that waited (mqtt_due.go). The timers of queues need a look at who consumes: for messages that
 // expire in a queue that nobody uses it has the hub load the queue's group, which finds what
 // is over; queues that were unused for long it deletes.
 type keeper struct {
@@ -28,6 +28,8 @@ type keeper struct {
 	term    core.Term
 	since   int64 // when the term began here, ms
 	tickAt  int64 // no timer for Ticks is due before
+	// messageAt is that for MQTT's messages.
+	messageAt int64
 	// Timers of queues were seen up to here: a time, and an id of that time.
 	seen    int64
 	seenID  []byte
@@ -121,7 +123,7 @@ func (k *keeper) look(ctx context.Context) (next int64, err error) {
 		return math.MaxInt64, nil
 	}
 	if term := k.r.log.Term(); term != k.term {
-		k.term, k.since, k.tickAt, k.seen, k.seenID, k.waiting = term, k.r.now(), 0, 0, nil, nil
+		k.term, k.since, k.tickAt, k.messageAt, k.seen, k.seenID, k.waiting = term, k.r.now(), 0, 0, 0, nil, nil
 	}
 	slices.Sort(long)
 	for _, q := range slices.Compact(long) {
@@ -132,7 +134,11 @@ func (k *keeper) look(ctx context.Context) (next int64, err error) {
 	if err := k.ticks(ctx); err != nil {
 		return 0, err
 	}
-	next = k.tickAt
+	next, err = k.messages(ctx)
+	if err != nil {
+		return 0, err
+	}
+	next = min(next, k.tickAt)
 	if over := k.since + useGrace.Milliseconds(); len(k.waiting) > 0 {
 		if k.r.now() >= over {
 			changed = append(changed, k.waiting...)

@@ -24,6 +24,8 @@ type metrics struct {
 	unroutable, rejected    prometheus.Counter
 	expired, queuesExpired  prometheus.Counter
 	timersFired             prometheus.Counter
+	messagesDue             prometheus.Counter
+	messagesLost            prometheus.Counter
 
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector
@@ -55,6 +57,8 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		expired:        counter("queue_messages_expired_total", "Messages that were given up because their time was over."),
 		queuesExpired:  counter("queues_expired_total", "Queues that were deleted because nobody used them any more."),
 		timersFired:    counter("timers_fired_total", "Timers that were due and have been fired, as this node, the leader, proposed it."),
+		messagesDue:    counter("mqtt_due_published_total", "Wills and delayed messages of MQTT whose time had come and that this node, the leader, published."),
+		messagesLost:   counter("mqtt_due_lost_total", "Wills and delayed messages of MQTT that their topic did not take any more, or that had none."),
 		registerer:     reg,
 	}
 	if reg == nil {
@@ -64,9 +68,10 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		m.produced, m.producedBytes, m.consumed, m.consumedBytes, m.publishErrors, m.readErrors,
 		m.publishSeconds, m.readSeconds, m.retained, m.deliveries, m.redelivered, m.settled, m.deadLetters,
 		m.unroutable, m.rejected,
-		m.expired, m.queuesExpired, m.timersFired,
+		m.expired, m.queuesExpired, m.timersFired, m.messagesDue, m.messagesLost,
 		gauge("queue_consumers", "Consumers of queues whose dispatcher this node is, as the leader.", func() float64 { return float64(r.hub.consumerCount()) }),
 		gauge("feature_level", "Feature level: what every member of the cluster understands.", func() float64 { return float64(r.state.Level()) }),
+		counterFunc("mqtt_queued_dropped_total", "Messages that went from the queues of MQTT's filters, unsettled by somebody, since there were too many.", func() float64 { return float64(r.state.MQTTDropped()) }),
 		gauge("lease_sessions", "Runs of nodes that may hold leases.", func() float64 { return float64(len(r.state.Sessions())) }),
 		gauge("leases_held", "Leases that this node holds.", func() float64 { return float64(r.leases.count()) }),
 		gauge("members_away", "Members that leaders have not reached for a while.", func() float64 { return float64(r.awayCount()) }),
@@ -171,6 +176,11 @@ func counterVec(name, help string) *prometheus.CounterVec {
 
 func histogram(name, help string) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: latencyBuckets})
+}
+
+// counterFunc is a counter that somebody else counts.
+func counterFunc(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, value)
 }
 
 func gauge(name, help string, value func() float64) prometheus.Collector {
