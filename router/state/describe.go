@@ -92,7 +92,13 @@ func Describe(code core.Code, body []byte) string {
 		}
 		return fmt.Sprintf("retain queue=%d name=%s bytes=%d", c.Queue, c.Name, len(c.Batch))
 	case CodeOpenMQTT:
-		return describe("open mqtt session", body, decodeOpenMQTT)
+		c, err := decodeOpenMQTT(body)
+		if err != nil || c.Will == nil {
+			return describe("open mqtt session", body, decodeOpenMQTT)
+		}
+		w := c.Will
+		return fmt.Sprintf("open mqtt session lease=%q token=%d clean=%t expiry=%ds will queue=%d name=%q retain=%t delay=%ds bytes=%d",
+			c.Lease, c.Token, c.Clean, c.Expiry, w.Queue, w.Name, w.Retain, w.Delay, len(w.Batch))
 	case CodeCloseMQTT:
 		return describe("close mqtt session", body, decodeCloseMQTT)
 	case CodeSubscribeMQTT:

@@ -80,3 +80,22 @@ func TestDescribeExchanges(t *testing.T) {
 		described(t, c, want)
 	}
 }
+
+func TestDescribeMQTT(t *testing.T) {
+	l := MQTTLeased{Lease: "mqtt:7:defaultc", Token: 3}
+	m := MQTTMessage{Queue: 7, Name: "a/b", Retain: true, Batch: []byte("1234")}
+	for want, c := range map[string]core.Command{
+		"open mqtt session {MQTTLeased:{Lease:mqtt:7:defaultc Token:3} Clean:true Expiry:5 Will:<nil>}":                                (&OpenMQTT{MQTTLeased: l, Clean: true, Expiry: 5}).Command(),
+		`open mqtt session lease="mqtt:7:defaultc" token=3 clean=false expiry=0s will queue=7 name="a/b" retain=true delay=9s bytes=4`: (&OpenMQTT{MQTTLeased: l, Will: &MQTTWill{Delay: 9, MQTTMessage: m}}).Command(),
+		"open mqtt session: 1 bytes that cannot be read: ":                                                                             {Code: CodeOpenMQTT, Head: []byte{9}},
+		"close mqtt session {MQTTLeased:": (&CloseMQTT{MQTTLeased: l}).Command(),
+		"mqtt subscribe {MQTTLeased:":     (&SubscribeMQTT{MQTTLeased: l, Subscriptions: []MQTTSubscription{{Filter: "a/#"}}}).Command(),
+		"mqtt unsubscribe {MQTTLeased:":   (&UnsubscribeMQTT{MQTTLeased: l}).Command(),
+		`mqtt publish queue=7 name="a/b" retain=true delay=0s lease="mqtt:7:defaultc" packet=6 bytes=4`: (&PublishMQTT{MQTTLeased: l, PacketID: 6, MQTTMessage: m}).Command(),
+		"mqtt flow {MQTTLeased:": (&FlowMQTT{MQTTLeased: l, Step: MQTTRelease, Packets: []uint16{1}}).Command(),
+		"publish due timer=64":   (&PublishDue{ID: dueID(mqttDelayed, 1), Due: 2}).Command(),
+		"carry mqtt names {":     (&CarryMQTTNames{Topic: core.TopicName("orders")}).Command(),
+	} {
+		described(t, c, want)
+	}
+}

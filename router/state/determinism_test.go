@@ -17,11 +17,21 @@ import (
 // power and forget producers: their results and states must be equal.
 func TestReplicasAgree(t *testing.T) {
 	for seed := range uint64(6) {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { replicasAgree(t, seed) })
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			replicasAgree(t, seed, func(rnd *rand.Rand, s *State) core.Command { return randomCommand(t, rnd, s) })
+		})
+		t.Run(fmt.Sprint("mqtt, seed=", seed), func(t *testing.T) {
+			replicasAgree(t, seed, func(rnd *rand.Rand, s *State) core.Command {
+				if rnd.IntN(4) == 0 {
+					return randomCommand(t, rnd, s)
+				}
+				return randomMQTTCommand(rnd, s)
+			})
+		})
 	}
 }
 
-func replicasAgree(t *testing.T, seed uint64) {
+func replicasAgree(t *testing.T, seed uint64, random func(*rand.Rand, *State) core.Command) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	log := newEntries()
 	steady, other := newMachine(t), newMachine(t)
@@ -46,7 +56,7 @@ func replicasAgree(t *testing.T, seed uint64) {
 		log.time += int64(rnd.IntN(60))
 		commands := make([]core.Command, rnd.IntN(5))
 		for i := range commands {
-			commands[i] = randomCommand(t, rnd, steady.state)
+			commands[i] = random(rnd, steady.state)
 		}
 		if rnd.IntN(8) == 0 {
 			d := Digest{}

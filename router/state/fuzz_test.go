@@ -226,7 +226,7 @@ func everyCommand(t testing.TB) []core.Command {
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), note.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
-	}, slices.Concat(everyQueueCommand(t), everyExchangeCommand(t), everyHTTPCommand(t))...)
+	}, slices.Concat(everyQueueCommand(t), everyExchangeCommand(t), everyHTTPCommand(t), everyMQTTCommand(t))...)
 }
 
 // everyQueueCommand has one of each kind that is about named queues and acknowledgements.
