@@ -169,3 +169,25 @@ func TestSessionMovesToAnotherNode(t *testing.T) {
 	moved.expectMessage("a", "y")
 	moved.quiet()
 }
+
+// TestOrderOfQoS: messages of one name come in their order, whatever their QoS.
+func TestOrderOfQoS(t *testing.T) {
+	b, _ := serve(t, nil)
+	sub, pub := keeping(t, b, "sub", false, nil), connected(t, b, "pub", 5)
+	sub.mustSubscribe("a", 2)
+	sub.leave()
+	const n = 40
+	for i := range n {
+		pub.publish("a", fmt.Sprint(i), byte(1+i%2), uint16(i+1))
+		if i%2 == 1 {
+			pub.ack(packets.Pubrel, uint16(i+1))
+			pub.expectAck(packets.Pubcomp, uint16(i+1))
+		}
+	}
+	sub = keeping(t, b, "sub", true, nil)
+	for i := range n {
+		if pk := sub.expect(packets.Publish); string(pk.Payload) != fmt.Sprint(i) || pk.FixedHeader.Qos != byte(1+i%2) {
+			t.Fatalf("message %q with QoS %d, want %d", pk.Payload, pk.FixedHeader.Qos, i)
+		}
+	}
+}

@@ -67,6 +67,10 @@ func (s *session) closeFeed(f *feed) {
 func (s *session) pump() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pumpLocked()
+}
+
+func (s *session) pumpLocked() {
 	s.wanted = true
 	if s.pumping || s.ended {
 		return
@@ -160,35 +164,57 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 		out.packetID = s.nextIDLocked()
 	}
 	s.trackLocked(out.packetID, flight{qos: out.qos, at: at})
-	if again || out.qos == 1 {
-		s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, &out) })
-		s.srv.metrics.sent[out.qos].Add(1)
-		s.mu.Unlock()
+	next := &lined{m: m, d: out, ready: again || out.qos == 1}
+	s.line = append(s.line, next)
+	s.sendLineLocked()
+	s.mu.Unlock()
+	if next.ready {
 		return
 	}
-	s.mu.Unlock()
 	// What is sent with QoS 2 must have the same packet id when it comes again.
 	as := []router.MQTTAssigned{{PacketID: out.packetID, QoS: 2, Queue: f.queue, Group: f.group, Offset: d.Offset}}
-	s.srv.router.AssignMQTT(s.c.lease, as, func(kinds []core.Kind, err error) { s.assigned(m, &out, kinds, err) })
+	s.srv.router.AssignMQTT(s.c.lease, as, func(kinds []core.Kind, err error) { s.assigned(next, kinds, err) })
 }
 
-// assigned sends a message of QoS 2 whose packet id is in the log.
-func (s *session) assigned(m *message, d *delivery, kinds []core.Kind, err error) {
+// lined is a message of a feed that is to be sent, in the order in which they came: it waits for
+// those before it, and for the log to know its packet id.
+type lined struct {
+	m     *message
+	d     delivery
+	ready bool
+	gone  bool // it is not to be sent
+}
+
+// sendLineLocked sends the first ones that are ready.
+func (s *session) sendLineLocked() {
+	for len(s.line) > 0 && s.line[0].ready {
+		l := s.line[0]
+		s.line[0] = nil
+		s.line = s.line[1:]
+		if !l.gone {
+			s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, l.m, &l.d) })
+			s.srv.metrics.sent[l.d.qos].Add(1)
+		}
+	}
+}
+
+// assigned is told that the packet id of a message of QoS 2 is in the log.
+func (s *session) assigned(l *lined, kinds []core.Kind, err error) {
 	if err != nil {
 		s.c.kick(reasonOf(err))
 		return
 	}
 	s.mu.Lock()
-	switch {
-	case s.ended:
-	case kinds[0] != core.OK: // it is somebody else's by now
-		delete(s.inflight, d.packetID)
-		defer s.pump()
-	default:
-		s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, d) })
-		s.srv.metrics.sent[2].Add(1)
+	defer s.mu.Unlock()
+	if s.ended {
+		return
 	}
-	s.mu.Unlock()
+	if l.ready = true; kinds[0] != core.OK { // it is somebody else's by now
+		l.gone = true
+		delete(s.inflight, l.d.packetID)
+		s.pumpLocked()
+	}
+	s.sendLineLocked()
 }
 
 // settle tells a feed's group that a message is done with.

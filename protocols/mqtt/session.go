@@ -32,8 +32,9 @@ type session struct {
 	hints    map[hint]uint16     // packet ids of what an earlier connection sent
 	reserved map[uint16]struct{} // those ids
 	feeds    []*feed
-	wanted   bool // there may be something to take
-	pumping  bool // drain is at work
+	line     []*lined // of feeds, not yet sent
+	wanted   bool     // there may be something to take
+	pumping  bool     // drain is at work
 	lastID   uint16
 	queue    []queued // QoS 1 and 2 messages that wait, in order
 	walks    []*retainedWalk
@@ -95,8 +96,11 @@ func (s *session) close() {
 	s.mu.Lock()
 	s.ended = true
 	subs, feeds := s.subs, s.feeds
+	for _, l := range s.line {
+		delete(s.inflight, l.d.packetID) // it was not sent
+	}
 	s.unacked = s.unackedLocked()
-	s.subs, s.queue, s.inflight, s.walks, s.feeds = nil, nil, nil, nil, nil
+	s.subs, s.queue, s.inflight, s.walks, s.feeds, s.line = nil, nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, f := range feeds {
 		f.consumer.Close()
