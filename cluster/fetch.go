@@ -113,7 +113,7 @@ func (f *fetcher) prepare(m *manifest) error {
 	}
 	for _, sub := range []string{logName, indexName} {
 		dir := f.fs.PathJoin(f.dir, sub)
-		if err := f.fs.MkdirAll(dir, 0o755); err != nil {
+		if err := f.fs.MkdirAll(dir, homePerm); err != nil {
 			return err
 		}
 		names, err := f.fs.List(dir)

@@ -80,6 +80,10 @@ func OpenHomeIn(fs vfs.FS, dir, nodeID, clusterID string) (*Home, error) {
 	return h, nil
 }
 
+// homePerm is that of new data directories and backups: what is in them, secrets of webhooks too,
+// is its owner's alone.
+const homePerm = 0o700
+
 // LockHome locks the data directory dir of the node nodeID and reads whose it is. A new
 // one belongs to nobody until Found or Join is called.
 //
@@ -93,7 +97,7 @@ func LockHome(fs vfs.FS, dir, nodeID string) (*Home, error) {
 	names, err := fs.List(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if err := fs.MkdirAll(dir, 0o755); err != nil {
+		if err := fs.MkdirAll(dir, homePerm); err != nil {
 			return nil, fmt.Errorf("create data directory %s: %w", dir, err)
 		}
 		if err := vfs.SyncDir(fs, fs.PathDir(dir)); err != nil {

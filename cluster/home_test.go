@@ -18,6 +18,9 @@ func TestHome(t *testing.T) {
 	if h.NodeID() != "1" || len(h.ClusterID()) != 22 {
 		t.Fatalf("%+v", h)
 	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v: not its owner's alone", info.Mode(), err)
+	}
 	_, err = OpenHome(vfs.Default, dir, "")
 	wantKind(t, err, core.Conflict)
 	if !strings.Contains(err.Error(), "in use by another polylog process") || strings.Contains(err.Error(), "\n") {

@@ -241,7 +241,9 @@ func rotateSecret(c *call) error {
 		return err
 	}
 	now := c.srv.opts.now()
-	secrets.Rotate(next, now, now+keep)
+	if err := secrets.Rotate(next, now, now+keep); err != nil {
+		return err
+	}
 	if err := c.saveOptions(s, &o, &secrets); err != nil {
 		return err
 	}

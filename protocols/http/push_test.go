@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"polylog/core"
+	"polylog/router"
 )
 
 // sink is an endpoint that keeps what it got. answer says what it answers to the n-th request,
@@ -152,6 +155,10 @@ func TestPush(t *testing.T) {
 	if d := k.next(); !signedBy(t, &d, testSecret) || !signedBy(t, &d, rotated.Secret) {
 		t.Fatalf("%+v", d.header)
 	}
+	for range 2 {
+		s.post(sub+":rotate", `{}`).want(t, 200)
+	}
+	s.post(sub+":rotate", `{}`).want(t, 409, "4 secrets sign already") // none that was promised to go on is dropped
 	s.post(sub+":rotate", `{"secret": "`+testSecret+`", "keepMs": 0}`).want(t, 200)
 	s.do("POST", sub+":test", "").want(t, 200)
 	if d := k.next(); !signedBy(t, &d, testSecret) || signedBy(t, &d, rotated.Secret) {
@@ -268,6 +275,28 @@ func TestPushOrdered(t *testing.T) {
 		if !slices.Equal(byKey[key], want) {
 			t.Errorf("%s: %v", key, byKey[key])
 		}
+	}
+}
+
+// A message that was put off and then trimmed holds up those behind it no longer.
+func TestPushOrderedTrimmed(t *testing.T) {
+	k := newSink(t, nil)
+	k.answer = func(_ int, _ http.ResponseWriter, d *delivered) int {
+		if d.body == "0" {
+			return 500
+		}
+		return 200
+	}
+	s := pushTo(t, k.URL, `, "ordered": true`, `, "retry": {"minMs": 300, "maxMs": 300}`)
+	for i := range 2 {
+		s.do("POST", "/v1/topics/t/messages", fmt.Sprint(i), "X-Key: k").want(t, 200)
+	}
+	k.next()
+	topic, _ := s.router.Topic(core.TopicName("t"))
+	if out, err := s.router.Trim(t.Context(), router.Principal{}, []router.TrimRequest{{Queue: topic.Partitions[0], Before: 1}}); err != nil || out[0].Err != nil {
+		t.Fatal(out, err)
+	}
+	for k.next().body != "1" {
 	}
 }
 

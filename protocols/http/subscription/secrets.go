@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"polylog/core"
 )
 
 // Secrets are what a push subscription keeps to itself.
@@ -125,9 +127,10 @@ func (s *Secrets) Current(now int64) []Secret {
 	return slices.DeleteFunc(slices.Clone(s.Signing), func(x Secret) bool { return x.Until > 0 && x.Until <= now })
 }
 
-// Rotate puts a new secret before the others, which go on until then. Those that would be too
-// many are gone.
-func (s *Secrets) Rotate(next Secret, now, until int64) {
+// Rotate puts a new secret before the others, which go on until then. It is refused (Conflict)
+// where they would be more than MaxSecrets: who was promised that one goes on must not be
+// surprised.
+func (s *Secrets) Rotate(next Secret, now, until int64) error {
 	old := s.Current(now)
 	for i := range old {
 		if old[i].Until == 0 || old[i].Until > until {
@@ -135,5 +138,9 @@ func (s *Secrets) Rotate(next Secret, now, until int64) {
 		}
 	}
 	old = slices.DeleteFunc(old, func(x Secret) bool { return x.Until <= now || x.Key == next.Key })
-	s.Signing = append([]Secret{next}, old[:min(len(old), MaxSecrets-1)]...)
+	if len(old) >= MaxSecrets {
+		return core.E(core.Conflict, "%d secrets sign already, at most %d can: wait for the end of one, or say keepMs 0", len(old), MaxSecrets)
+	}
+	s.Signing = append([]Secret{next}, old...)
+	return nil
 }

@@ -232,10 +232,15 @@ func (s *source) grant(now time.Time) {
 		room = 0 // not worth a message
 	}
 	n := max(room, 0)
-	for _, a := range s.away {
-		if !a.awaited && !a.due.After(now) {
+	for o, a := range s.away {
+		switch {
+		case a.due.After(now):
+		case !a.awaited:
 			a.awaited = true
 			n++
+		case s.trimmed(o):
+			delete(s.away, o)
+			s.p.line.returned(a.key, o)
 		}
 	}
 	if n > 0 {
@@ -244,11 +249,22 @@ func (s *source) grant(now time.Time) {
 	}
 }
 
-// dueIn is when the first message that was put off is due.
+// trimmed reports whether a message is gone from its queue, so that it does not come back.
+func (s *source) trimmed(o core.Offset) bool {
+	head, err := s.p.e.router.Head(s.queue)
+	return err == nil && o < head.Start
+}
+
+// awaitedLook is how often to look whether a message that is due was trimmed meanwhile.
+const awaitedLook = time.Second
+
+// dueIn is when the first message that was put off is due, or is to be looked for.
 func (s *source) dueIn(now time.Time) time.Duration {
 	d := idleWait
 	for _, a := range s.away {
-		if !a.awaited {
+		if a.awaited {
+			d = min(d, awaitedLook)
+		} else {
 			d = min(d, max(a.due.Sub(now), 0)+time.Millisecond)
 		}
 	}
