@@ -11,14 +11,7 @@ import (
 // message, however often they give them up; without a bound it would be 8! of it.
 func TestCopiesAreBounded(t *testing.T) {
 	m, e := newMachine(t), newEntries()
-	apply := func(cs ...core.Command) {
-		t.Helper()
-		for _, r := range m.state.Apply(e.take(cs...))[0] {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-		}
-	}
+	apply := func(cs ...core.Command) core.Result { t.Helper(); return m.done(e.take(cs...)) }
 	round := DeclareExchange{Name: core.TopicName("round"), Config: ExchangeConfig{Type: "fanout"}}
 	apply(round.Command())
 	const queues = 8

@@ -52,6 +52,17 @@ func (m *machine) digest(sn *index.Snapshot) {
 	sn.Close()
 }
 
+// done applies an entry whose commands succeed, and has the last one's result.
+func (m *machine) done(e []core.Entry) (last core.Result) {
+	m.t.Helper()
+	for _, last = range m.state.Apply(e)[0] {
+		if last.Err != nil {
+			m.t.Fatal(last.Err)
+		}
+	}
+	return last
+}
+
 func (m *machine) close() {
 	if err := m.store.Close(); err != nil {
 		m.t.Error(err)

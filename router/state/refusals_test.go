@@ -11,14 +11,7 @@ import (
 // of them is full and makes a letter of its own.
 func TestLettersOfTakenMessagesAreNotCounted(t *testing.T) {
 	m, e := newMachine(t), newEntries()
-	apply := func(cs ...core.Command) {
-		t.Helper()
-		for _, r := range m.state.Apply(e.take(cs...))[0] {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-		}
-	}
+	apply := func(cs ...core.Command) core.Result { t.Helper(); return m.done(e.take(cs...)) }
 	dead := DeclareExchange{Name: core.TopicName("dead"), Config: ExchangeConfig{Type: "fanout"}}
 	dying := QueueLimits{HasDeadLetter: true, DeadLetterExchange: "dead"}
 	source := DeclareQueue{Name: core.TopicName("source"), Config: QueueConfig{Limits: dying}}

@@ -11,16 +11,7 @@ import (
 // What becomes due at once and leads to very many places does so in several commands.
 func TestTicksAreBounded(t *testing.T) {
 	m, e := newMachine(t), newEntries()
-	apply := func(cs ...core.Command) (last core.Result) {
-		t.Helper()
-		for _, r := range m.state.Apply(e.take(cs...))[0] {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			last = r
-		}
-		return last
-	}
+	apply := func(cs ...core.Command) core.Result { t.Helper(); return m.done(e.take(cs...)) }
 	later := DeclareExchange{Name: core.TopicName("later"), Config: ExchangeConfig{
 		Type: TypeDelayed, Arguments: message.Table{{Name: argDelayedType, Value: message.String("fanout")}},
 	}}
