@@ -3,18 +3,17 @@ package router
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 
 	"polylog/core"
+	"polylog/core/message"
 	"polylog/index"
 	"polylog/router/state"
 )
 
 // Wills and publishes that were put off are published by the leader when their time comes
 // (router/state/mqtt_will.go): as new records, with the time that they have then.
-
-// expiresAtHeader says when a message expires, in ms (docs/semantics.md).
-const expiresAtHeader = "expires-at"
 
 // dueAtOnce bounds the messages that are on their way at a time.
 const dueAtOnce = 256
@@ -111,7 +110,7 @@ func dueBatch(w *state.MQTTWill, now int64) ([]byte, error) {
 	hs := rec.Headers
 	if w.Expiry > 0 {
 		at := strconv.AppendInt(nil, now+1000*int64(w.Expiry), 10)
-		hs = append(hs[:len(hs):len(hs)], core.RecordHeader{Key: expiresAtHeader, Value: at})
+		hs = append(slices.Clip(hs), core.RecordHeader{Key: message.ExpiresAtHeader, Value: at})
 	}
 	var b core.BatchBuilder
 	b.Add(now, rec.Key, rec.Value, hs...)

@@ -11,7 +11,7 @@ import (
 
 // ExpiresAt is when the message expires, in ms; 0: never.
 func ExpiresAt(r *core.Record) int64 {
-	at, _ := parseTime(lookFor(r, expiresAtHeader))
+	at, _ := parseTime(lookFor(r, ExpiresAtHeader))
 	return at
 }
 

@@ -55,7 +55,7 @@ const (
 
 // The names of the parts that are looked for one by one.
 const (
-	expiresAtHeader  = "expires-at"
+	ExpiresAtHeader  = "expires-at" // ms since the epoch, decimal
 	ttlHeader        = "x-expiration"
 	deliverAtHeader  = "deliver-at"
 	delayHeader      = "delay"
@@ -76,7 +76,7 @@ func partNamed(name string) part {
 		return partReplyTo
 	case "message-id":
 		return partMessageID
-	case expiresAtHeader:
+	case ExpiresAtHeader:
 		return partExpiresAt
 	case ttlHeader:
 		return partTTL
@@ -113,7 +113,7 @@ func (m *Message) AppendTo(b *core.BatchBuilder) {
 	}
 	w.text("reply-to", m.ReplyTo)
 	w.text("message-id", m.MessageID)
-	w.number(expiresAtHeader, m.ExpiresAt, m.ExpiresAt != 0)
+	w.number(ExpiresAtHeader, m.ExpiresAt, m.ExpiresAt != 0)
 	w.number(ttlHeader, m.TTL, m.TTL != 0)
 	w.number(deliverAtHeader, m.DeliverAt, m.DeliverAt != 0)
 	w.number(priorityHeader, int64(m.Priority), m.Priority >= 0)
