@@ -73,8 +73,9 @@ func ack(t testing.TB, c *router.Consumer, rs ...router.Receipt) {
 // counts waits for what a group is doing to be as said: releases are not answered.
 func counts(t testing.TB, r *router.Router, q *router.Queue, ready, unsettled int64) {
 	t.Helper()
+	ctx := timeout(t)
 	for {
-		c, err := r.CountQueue(timeout(t), q.ID, "")
+		c, err := r.CountQueue(ctx, q.ID, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -308,7 +308,7 @@ func (h *hub) look(q core.QueueID) error {
 			return err
 		}
 	}
-	err := h.use(groupKey{q, ""}, func(g *hubGroup) bool { return g.do(func(*dispatch.Group) { g.resync = true }) })
+	err := h.use(groupKey{q, ""}, (*hubGroup).look)
 	if core.KindOf(err) == core.NotFound {
 		return nil // deleted meanwhile
 	}

@@ -109,6 +109,20 @@ func (g *hubGroup) do(input func(*dispatch.Group)) (done bool) {
 	return true
 }
 
+// look has the group see what there is now. The end of its queue is read anew: the news of what was
+// appended last may come when this group is gone, and to nobody then.
+func (g *hubGroup) look() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dead {
+		return false
+	}
+	g.imposeLocked()
+	g.resync = true
+	g.growLocked()
+	return true
+}
+
 func (g *hubGroup) attach(s *hubSession, m *toHub, id dispatch.ConsumerID) (alive bool, err error) {
 	a := &m.attach
 	alive = g.do(func(d *dispatch.Group) {
