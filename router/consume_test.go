@@ -82,7 +82,7 @@ func counts(t testing.TB, r *router.Router, q *router.Queue, ready, unsettled in
 		if c.Ready == ready && c.Unsettled == unsettled {
 			return
 		}
-		if timeout(t).Err() != nil {
+		if ctx.Err() != nil {
 			t.Fatalf("%+v, want %d ready, %d unsettled", c, ready, unsettled)
 		}
 	}
