@@ -35,10 +35,10 @@ type broker struct {
 	log       *slog.Logger
 	fs        vfs.FS
 	metrics   *prometheus.Registry
-	endpoints []endpoint  // set by start, fixed afterwards
-	fatal     func(error) // ends the process: storage failed; see cluster.Options.Fatal
-	failed    chan error  // gets the reason why a running broker must stop
-	asked     chan string // gets who asked it to stop
+	endpoints []endpoint      // set by start, fixed afterwards
+	fatal     func(error)     // ends the process: storage failed; see cluster.Options.Fatal
+	ending    context.Context // done when the broker must stop, also while it starts; its cause is why
+	end       context.CancelCauseFunc
 
 	home         *cluster.Home
 	short        bool // the disk was full at the start
@@ -59,15 +59,17 @@ type broker struct {
 	loops sync.WaitGroup
 }
 
-// newBroker makes a broker that start brings up. fatal ends the process.
-func newBroker(c *config.Config, log *slog.Logger, fatal func(error)) *broker {
-	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), fatal: fatal, failed: make(chan error, 1), asked: make(chan string, 1)}
+// newBroker makes a broker that start brings up and that has to stop when ctx ends. fatal ends
+// the process.
+func newBroker(ctx context.Context, c *config.Config, log *slog.Logger, fatal func(error)) *broker {
+	b := &broker{config: c, log: log, fs: vfs.Default, metrics: newRegistry(), fatal: fatal}
+	b.ending, b.end = context.WithCancelCause(ctx)
 	b.enter("not started")
 	return b
 }
 
 // start brings the broker up. After an error, close takes down what is already up.
-func (b *broker) start(ctx context.Context) error {
+func (b *broker) start() error {
 	begin := time.Now()
 	for _, step := range []struct {
 		phase string
@@ -96,7 +98,7 @@ func (b *broker) start(ctx context.Context) error {
 		{"announcing this node", b.announce},
 	} {
 		b.enter(step.phase)
-		if err := step.do(ctx); err != nil {
+		if err := step.do(b.ending); err != nil {
 			return err
 		}
 	}
@@ -162,20 +164,15 @@ func (b *broker) notReady() []string {
 }
 
 // askToStop stops the broker in good order because somebody asked for it.
-func (b *broker) askToStop(why string) {
-	select {
-	case b.asked <- why:
-	default: // it is asked already
-	}
-}
+func (b *broker) askToStop(why string) { b.end(stopRequest(why)) }
 
-// fail stops the broker for a reason that it cannot get over.
-func (b *broker) fail(err error) {
-	select {
-	case b.failed <- err:
-	default: // the first reason is the one that counts
-	}
-}
+// stopRequest is why a broker ends without a failure.
+type stopRequest string
+
+func (r stopRequest) Error() string { return string(r) }
+
+// fail stops the broker for a reason that it cannot get over. The first one counts.
+func (b *broker) fail(err error) { b.end(err) }
 
 // bind binds the address of a listener, or gives nil where it is off. An address
 // without a host means the loopback interface: nothing is open to other machines

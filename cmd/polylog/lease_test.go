@@ -22,8 +22,8 @@ func leaseBroker(t *testing.T, id, dir, join string) *broker {
 	if join != "" {
 		c.Join = []string{join}
 	}
-	b := newBroker(c, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
-	if err := b.start(t.Context()); err != nil {
+	b := newBroker(t.Context(), c, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	if err := b.start(); err != nil {
 		t.Fatal(err)
 	}
 	return b

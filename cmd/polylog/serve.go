@@ -34,19 +34,24 @@ func newServe(p *process) *cobra.Command {
 // serve runs a broker until ctx ends or it cannot go on.
 func serve(ctx context.Context, c *config.Config, p *process) error {
 	log := newLogger(c, p.err)
-	b := newBroker(c, log, func(err error) { die(p.err, explain(c.DataDir, err)) })
-	err := b.start(ctx)
+	b := newBroker(ctx, c, log, func(err error) { die(p.err, explain(c.DataDir, err)) })
+	err := b.start()
 	if err == nil {
 		err = announce(b, c, p)
 	}
 	if err == nil {
-		select {
-		case <-ctx.Done():
-			log.Info("stopping", "timeout", c.ShutdownTimeout)
-		case why := <-b.asked:
-			log.Info("stopping", "why", why, "timeout", c.ShutdownTimeout)
-		case err = <-b.failed:
-		}
+		<-b.ending.Done()
+	}
+	var asked stopRequest
+	switch why := context.Cause(b.ending); {
+	case errors.As(why, &asked):
+		err = nil // also of a start that this has ended
+		log.Info("stopping", "why", why, "timeout", c.ShutdownTimeout)
+	case why == nil: // it did not start
+	case errors.Is(why, context.Cause(ctx)):
+		log.Info("stopping", "timeout", c.ShutdownTimeout)
+	default:
+		err = why
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownTimeout)
 	defer cancel()

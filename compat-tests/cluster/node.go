@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"polylog/compat/harness"
@@ -136,6 +137,8 @@ func (n *node) refused(ctx context.Context, data, want string, args ...string) e
 	all := append([]string{"serve", "--data-dir", data, "--kafka-listen", "127.0.0.1:0", "--amqp-listen", "off", "--mqtt-listen", "off", "--mqtt-ws-listen", "off", "--http-listen", "off", "--log-level", "error"}, n.args()...)
 	var errs strings.Builder
 	cmd := exec.CommandContext(ctx, n.bin, append(all, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // the error shows where it hangs
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Stderr = &errs
 	err := cmd.Run()
 	var exit *exec.ExitError
