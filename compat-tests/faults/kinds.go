@@ -10,10 +10,11 @@ import (
 	"polylog/compat/faults/netsim"
 )
 
-// What a fault of a minority may cost: writes go on after so long. A node whose disk hangs
-// notices that itself only after its own limit.
+// What a fault of a minority may cost: writes go on after so long. A leader that stops in good
+// order hands over first; a node whose disk hangs notices that itself only after its own limit.
 const (
-	writeGap     = 10 * time.Second
+	writeGap     = 6 * time.Second
+	writeGapStop = 1 * time.Second
 	writeGapHang = 15 * time.Second
 )
 
@@ -26,7 +27,7 @@ var (
 var kinds = []kind{
 	{name: "kill", weight: 18, nodes: 1, limit: writeGap, hold: short, do: kill},
 	{name: "kill-all", weight: 6, nodes: 1, all: true, hold: short, do: killAll},
-	{name: "stop", weight: 5, nodes: 1, limit: writeGap, hold: short, do: terminate},
+	{name: "stop", weight: 5, nodes: 1, limit: writeGapStop, hold: short, do: terminate},
 	{name: "pause", weight: 15, nodes: 1, limit: writeGap, hold: long, do: suspend},
 	{name: "cut", weight: 9, nodes: 3, limit: writeGap, hold: long, do: cut},
 	{name: "cut-out", weight: 5, nodes: 3, limit: writeGap, hold: long, do: cutOut},

@@ -259,12 +259,12 @@ func (r *run) inject(num int, f fault) {
 	n.excuse(false)
 	gap, well := r.gaps.end(time.Now()), time.Since(healed)
 	r.measured[f.Kind] = append(r.measured[f.Kind], gap)
-	if len(r.nodes) >= 3 && k.limit > 0 && gap > k.limit {
-		r.ledger.Fail("fault %d, %v: nothing was written for %v", num, f, gap.Round(time.Millisecond))
+	stood, slow := r.slowest(), ""
+	if stood > time.Second {
+		slow = fmt.Sprintf(", the machine stood still for %.1fs", stood.Seconds())
 	}
-	slow := ""
-	if s := r.slowest(); s > time.Second {
-		slow = fmt.Sprintf(", the machine stood still for %.1fs", s.Seconds())
+	if len(r.nodes) >= 3 && k.limit > 0 && gap-stood > k.limit {
+		r.ledger.Fail("fault %d, %v: nothing was written for %v%s", num, f, gap.Round(time.Millisecond), slow)
 	}
 	r.verdict(before, "%4d  %7v  %-9s %-3s %-8s held %5.1fs  write gap %5.2fs  well after %5.2fs  %9d acknowledged%s",
 		num, begin.Round(time.Second), f.Kind, n.id, role(f), f.Hold.Seconds(), gap.Seconds(), well.Seconds(), r.load.Acked.Load(), slow)
