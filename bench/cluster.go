@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/errgroup"
+
 	"polylog/compat/harness"
 )
 
@@ -18,10 +22,21 @@ import (
 // and each writes everything, so only the ratio says something. The leader is written to, as
 // Kafka clients do.
 
-// clusterGoal is what the ratio should be at least.
-const clusterGoal = 0.4
+// replicatedRow is one line of the table: what is measured at one node and at three.
+type replicatedRow struct {
+	name, unit, flush string
+	goal              float64 // what the ratio should be at least; 0 is none
+	run               func(ctx context.Context, b *bench, leader *harness.Broker) (float64, error)
+}
 
-// replicated measures produce at one node and at three, in turn, and writes its section.
+var replicatedRows = []replicatedRow{
+	{"Kafka produce, 1 KiB, acks=all", "MB/s", "sync", 0.4, produceReplicated},
+	{"Kafka produce, 1 KiB, acks=all", "MB/s", "os", 0, produceReplicated},
+	{"AMQP confirms, 1 KiB, 8 publishers of 200", "1/s", "sync", 0.5, confirmReplicated},
+	{"AMQP confirms, 1 KiB, 8 publishers of 200", "1/s", "os", 0, confirmReplicated},
+}
+
+// replicated measures each row at one node and at three, in turn, and writes its section.
 func (b *bench) replicated(ctx context.Context) error {
 	var err error
 	for _, p := range []*string{&b.bin, &b.work} {
@@ -29,22 +44,22 @@ func (b *bench) replicated(ctx context.Context) error {
 			return err
 		}
 	}
-	rates := map[string]map[int][]float64{}
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err
 	}
+	rates := make([]map[int][]float64, len(replicatedRows))
 	for round := range b.rounds {
-		for _, flush := range []string{"sync", "os"} {
-			if rates[flush] == nil {
-				rates[flush] = map[int][]float64{}
+		for i, row := range replicatedRows {
+			if rates[i] == nil {
+				rates[i] = map[int][]float64{}
 			}
 			for _, nodes := range []int{1, 3} {
-				r, err := b.produceTo(ctx, nodes, flush)
+				rate, err := b.measureAt(ctx, nodes, row)
 				if err != nil {
-					return fmt.Errorf("%d nodes, %s: %w", nodes, flush, err)
+					return fmt.Errorf("%d nodes, %s, %s: %w", nodes, row.name, row.flush, err)
 				}
-				rates[flush][nodes] = append(rates[flush][nodes], r.mbps())
-				fmt.Printf("round %d: %d nodes, %s: %.0f MB/s\n", round+1, nodes, flush, r.mbps())
+				rates[i][nodes] = append(rates[i][nodes], rate)
+				fmt.Printf("round %d: %d nodes, %s, %s: %.0f %s\n", round+1, nodes, row.name, row.flush, rate, row.unit)
 			}
 		}
 	}
@@ -56,11 +71,11 @@ func (b *bench) replicated(ctx context.Context) error {
 	return harness.WriteSection(b.doc, "cluster", text)
 }
 
-// produceTo starts so many nodes, sends 1 KiB records to the leader, and ends the nodes.
-func (b *bench) produceTo(ctx context.Context, nodes int, flush string) (result, error) {
+// measureAt starts so many nodes, measures at the leader, and ends the nodes.
+func (b *bench) measureAt(ctx context.Context, nodes int, row replicatedRow) (float64, error) {
 	dir := filepath.Join(b.work, "cluster")
 	if err := os.RemoveAll(dir); err != nil {
-		return result{}, err
+		return 0, err
 	}
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
@@ -70,16 +85,16 @@ func (b *bench) produceTo(ctx context.Context, nodes int, flush string) (result,
 	for i := range nodes {
 		listen, err := freeAddr()
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		id := fmt.Sprint("n", i+1)
 		args := []string{"--node-id", id, "--node-listen", listen}
 		if i > 0 {
 			args = append(args, "--join", first)
 		}
-		s, err := harness.Polylog{Bin: b.bin, Dir: filepath.Join(dir, id), Flush: flush, Args: args}.Start(ctx)
+		s, err := harness.Polylog{Bin: b.bin, Dir: filepath.Join(dir, id), Flush: row.flush, Args: args}.Start(ctx)
 		if err != nil {
-			return result{}, err
+			return 0, err
 		}
 		defer s.Kill()
 		if i == 0 {
@@ -87,15 +102,85 @@ func (b *bench) produceTo(ctx context.Context, nodes int, flush string) (result,
 		}
 	}
 	if err := b.healthy(ctx, first); err != nil {
-		return result{}, err
+		return 0, err
 	}
+	return row.run(ctx, b, leader)
+}
+
+func produceReplicated(ctx context.Context, b *bench, leader *harness.Broker) (float64, error) {
 	if err := createTopic(ctx, leader.Addr, "t", partitions); err != nil {
-		return result{}, err
+		return 0, err
 	}
 	if _, err := replayProduce(leader.Addr, "t", 1024, b.replayBytes/16); err != nil { // warm
-		return result{}, err
+		return 0, err
 	}
-	return replayProduce(leader.Addr, "t", 1024, b.replayBytes)
+	r, err := replayProduce(leader.Addr, "t", 1024, b.replayBytes)
+	return r.mbps(), err
+}
+
+// confirmReplicated publishes persistent messages to eight durable queues, each over a connection of
+// its own with 200 of them unconfirmed, a sixteenth of the bytes of a Kafka run.
+func confirmReplicated(ctx context.Context, b *bench, leader *harness.Broker) (float64, error) {
+	const publishers, window, size = 8, 200, 1024
+	each := int(b.replayBytes / 16 / size / publishers)
+	var rate float64
+	for _, n := range []int{each / 8, each} { // the first warms
+		begin := time.Now()
+		g, ctx := errgroup.WithContext(ctx)
+		for i := range publishers {
+			g.Go(func() error { return confirms(ctx, leader.AMQP, fmt.Sprint("q", i), n, window, make([]byte, size)) })
+		}
+		if err := g.Wait(); err != nil {
+			return 0, err
+		}
+		rate = float64(publishers*n) / time.Since(begin).Seconds()
+	}
+	return rate, nil
+}
+
+// confirms publishes n messages to a queue and waits until all are confirmed.
+func confirms(ctx context.Context, addr, queue string, n, window int, body []byte) error {
+	conn, err := amqp.Dial("amqp://guest:guest@" + addr + "/")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := ch.Confirm(false); err != nil {
+		return err
+	}
+	if _, err := ch.QueueDeclare(queue, true, false, false, false, nil); err != nil {
+		return err
+	}
+	under := make(chan *amqp.DeferredConfirmation, window)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		for c := range under {
+			if ok, err := c.WaitContext(ctx); err != nil || !ok {
+				return fmt.Errorf("not confirmed: %w", errors.Join(err, ctx.Err()))
+			}
+		}
+		return nil
+	})
+	g.Go(func() error {
+		defer close(under)
+		for range n {
+			c, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
+			if err != nil {
+				return err
+			}
+			select {
+			case under <- c:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	return g.Wait()
 }
 
 // healthy waits until every node votes and is ready.
@@ -124,17 +209,17 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-func clusterTable(rates map[string]map[int][]float64, rounds int, bytes int64) string {
+func clusterTable(rates []map[int][]float64, rounds int, bytes int64) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "%d rounds in turn, %d MiB of 1 KiB records a run, acks=all, to the leader; medians, and the least and most.\n\n", rounds, bytes>>20)
-	fmt.Fprintf(&t, "| flush | one node, MB/s | three nodes, MB/s | ratio | goal |\n| --- | --- | --- | --- | --- |\n")
-	for _, flush := range []string{"sync", "os"} {
-		one, three := rates[flush][1], rates[flush][3]
+	fmt.Fprintf(&t, "%d rounds in turn, %d MiB of Kafka records and a sixteenth of that in AMQP messages a run, to the leader; medians, and the least and most.\n\n", rounds, bytes>>20)
+	fmt.Fprintf(&t, "| what | flush | one node | three nodes | ratio | goal |\n| --- | --- | --- | --- | --- | --- |\n")
+	for i, row := range replicatedRows {
+		one, three := rates[i][1], rates[i][3]
 		goal := "-"
-		if flush == "sync" {
-			goal = fmt.Sprintf("%.2f", clusterGoal)
+		if row.goal > 0 {
+			goal = fmt.Sprintf("%.2f", row.goal)
 		}
-		fmt.Fprintf(&t, "| `%s` | %s | %s | %.2f | %s |\n", flush, spread(one), spread(three), middle(three)/middle(one), goal)
+		fmt.Fprintf(&t, "| %s | `%s` | %s %s | %s %s | %.2f | %s |\n", row.name, row.flush, spread(one), row.unit, spread(three), row.unit, middle(three)/middle(one), goal)
 	}
 	return t.String()
 }

@@ -10,4 +10,6 @@ require (
 
 require github.com/rabbitmq/amqp091-go v1.16.0
 
+require golang.org/x/sync v0.25.0
+
 replace polylog/compat/harness => ../compat-tests/harness

@@ -152,7 +152,7 @@ func (r *run) everyLeader(ctx context.Context) error {
 			}
 		}
 		l.up()
-		if err := r.converged(convergence, false); err != nil {
+		if err := r.converged(r.convergence(), false); err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (r *run) replicas(ctx context.Context) error {
 		for _, n := range r.nodes {
 			n.up()
 		}
-		if err := r.converged(convergence, false); err != nil {
+		if err := r.converged(r.convergence(), false); err != nil {
 			return err
 		}
 	}
