@@ -1,8 +1,6 @@
 package topicfilter_test
 
 import (
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -74,59 +72,6 @@ func TestCheck(t *testing.T) {
 		if err := topicfilter.CheckFilter(filter); (err == nil) != legal {
 			t.Errorf("filter %q: %v", filter, err)
 		}
-	}
-}
-
-// TestTreeIsAListOfFilters compares the tree with looking at each filter.
-func TestTreeIsAListOfFilters(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	random := func(levels []string) string {
-		s := make([]string, 1+rnd.IntN(4))
-		for i := range s {
-			s[i] = levels[rnd.IntN(len(levels))]
-		}
-		return strings.Join(s, "/")
-	}
-	type sub struct {
-		filter string
-		value  int
-	}
-	var tree topicfilter.Tree[int]
-	var list []sub
-	matched := 0
-	for i := range 5000 {
-		if len(list) > 0 && rnd.IntN(3) == 0 {
-			n := rnd.IntN(len(list))
-			if !tree.Remove(list[n].filter, list[n].value) {
-				t.Fatalf("%q was not there", list[n].filter)
-			}
-			list = slices.Delete(list, n, n+1)
-		} else if f := random([]string{"a", "b", "", "$c", "+", "#"}); topicfilter.CheckFilter(f) == nil {
-			tree.Add(f, i)
-			list = append(list, sub{f, i})
-		}
-		if tree.Remove("a/b/c/d/e", i) || tree.Len() != len(list) {
-			t.Fatalf("%d filters, want %d", tree.Len(), len(list))
-		}
-		name := random([]string{"a", "b", "", "$c"})
-		if topicfilter.CheckName(name) != nil {
-			continue
-		}
-		var got, want []int
-		tree.Match(name, func(v int) { got = append(got, v) })
-		for _, s := range list {
-			if topicfilter.Match(s.filter, name) {
-				want = append(want, s.value)
-			}
-		}
-		slices.Sort(got)
-		if slices.Sort(want); !slices.Equal(got, want) {
-			t.Fatalf("%q: %v, want %v", name, got, want)
-		}
-		matched += len(got)
-	}
-	if matched == 0 {
-		t.Fatal("nothing ever matched")
 	}
 }
 
