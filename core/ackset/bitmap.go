@@ -2,7 +2,6 @@ package ackset
 
 import (
 	"iter"
-	"math"
 	"slices"
 	"sort"
 
@@ -81,14 +80,15 @@ func (b *bitmap) part(high uint32) *roaring.Bitmap {
 	return b.parts[i].bits
 }
 
-// nextAbsent is the first offset from o on that the set does not have.
+// nextAbsent is the first offset from o on that the set does not have. It goes by ranges: the
+// library's NextAbsentValue (v2.30) stops at ends of words and containers whose next one begins
+// with values that are there, and gives -1 where the last container is full to its end.
 func (b *bitmap) nextAbsent(o core.Offset) core.Offset {
-	for i := b.search(highOf(o)); i < len(b.parts) && b.parts[i].high == highOf(o); i++ {
-		base := core.Offset(uint64(b.parts[i].high) << partBits)
-		if next := b.parts[i].bits.NextAbsentValue(uint32(o)); next >= 0 && next <= math.MaxUint32 {
-			return base + core.Offset(next)
+	for sp := range b.spans() {
+		if sp.First > o {
+			break
 		}
-		o = base + 1<<partBits
+		o = max(o, sp.End)
 	}
 	return o
 }

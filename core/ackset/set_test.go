@@ -135,6 +135,71 @@ func TestManyHoles(t *testing.T) {
 	}
 }
 
+// TestWideAgainstModel settles ranges and strides over several containers of a bitmap, whose three
+// forms end at their borders in different ways, and looks at the floor and the spans.
+func TestWideAgainstModel(t *testing.T) {
+	const width = 5 << 15
+	rapid.Check(t, func(t *rapid.T) {
+		base := core.Offset(rapid.SampledFrom([]int64{0, 1<<32 - 3<<15}).Draw(t, "base"))
+		s, m := New(base), make([]bool, width)
+		for o := core.Offset(1); o < 4*maxSpans; o += 2 { // it is a bitmap from here on
+			s.Add(base+o, base+o+1)
+			m[o] = true
+		}
+		at := rapid.OneOf(rapid.IntRange(0, width-1), rapid.Map(rapid.IntRange(0, width/64-1), func(word int) int { return word * 64 }), rapid.SampledFrom([]int{0, 1 << 16, 2 << 16}))
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			first, end := at.Draw(t, "first"), at.Draw(t, "end")
+			step := rapid.SampledFrom([]int{1, 1, 1, 2, 3, 64, 1000}).Draw(t, "step")
+			if step == 1 {
+				s.Add(base+core.Offset(first), base+core.Offset(end))
+			}
+			for o := first; o < end; o += step {
+				m[o] = true
+				if step > 1 {
+					s.Add(base+core.Offset(o), base+core.Offset(o)+1)
+				}
+			}
+			floor := slices.Index(m, false)
+			if floor < 0 {
+				floor = width
+			}
+			if s.Floor() != base+core.Offset(floor) {
+				t.Fatalf("floor %d, want %d", s.Floor()-base, floor)
+			}
+			last := s.Floor()
+			for sp := range s.Spans() {
+				if sp.First <= last || sp.Len() <= 0 {
+					t.Fatalf("span %v after %d", sp, last)
+				}
+				if slices.Contains(m[last-base:sp.First-base], true) || slices.Contains(m[sp.First-base:sp.End-base], false) {
+					t.Fatalf("span %v is not what was settled", sp)
+				}
+				last = sp.End
+			}
+			o := core.Offset(at.Draw(t, "from"))
+			want := o
+			for int(want) < width && m[want] {
+				want++
+			}
+			if got := s.NextUnsettled(base + o); got != base+max(want, core.Offset(floor)) {
+				t.Fatalf("NextUnsettled(%d) = %d, want %d", o, got-base, want)
+			}
+		}
+	})
+}
+
+// TestFullContainer fills the hole below a bitmap whose last container is full to its end.
+func TestFullContainer(t *testing.T) {
+	s := New(0)
+	for o := core.Offset(1); o < 4*maxSpans; o += 2 {
+		s.Add(o, o+1)
+	}
+	s.Add(1, 1<<16)
+	if s.Add(0, 1); s.Floor() != 1<<16 {
+		t.Fatalf("floor %d, want %d", s.Floor(), 1<<16)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	s := New(5)
 	s.Add(7, 9)
