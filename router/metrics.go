@@ -57,7 +57,7 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		expired:        counter("queue_messages_expired_total", "Messages that were given up because their time was over."),
 		queuesExpired:  counter("queues_expired_total", "Queues that were deleted because nobody used them any more."),
 		timersFired:    counter("timers_fired_total", "Timers that were due and have been fired, as this node, the leader, proposed it."),
-		messagesDue:    counter("mqtt_due_published_total", "Wills and delayed messages of MQTT whose time had come and that this node, the leader, published."),
+		messagesDue:    counter("mqtt_due_published_total", "Wills and delayed messages of MQTT whose time had come and that this node published: the leader, or who took the client's next connection."),
 		messagesLost:   counter("mqtt_due_lost_total", "Wills and delayed messages of MQTT that their topic did not take any more, or that had none."),
 		registerer:     reg,
 	}

@@ -39,12 +39,6 @@ func mqttLeased(l *Lease) state.MQTTLeased {
 	return state.MQTTLeased{Lease: l.name, Token: l.token}
 }
 
-// HasMQTTSession reports whether a client has a stored session. For the owner of its lease that
-// is not old.
-func (r *Router) HasMQTTSession(client core.Name) (bool, error) {
-	return r.state.HasMQTTSession(client)
-}
-
 // MQTTOpen is how a connection begins.
 type MQTTOpen struct {
 	Client core.Name
@@ -55,13 +49,14 @@ type MQTTOpen struct {
 
 // OpenMQTTSession begins a connection's session: the stored one of its client, where there is
 // one, else a new one; present says which. A connection that needs none to be stored is not
-// told to the log, and its session's Number is 0.
+// told to the log, and its session's Number is 0. A will of the client's connection before that is
+// not delayed is published with that: what this connection publishes comes after it.
 //
 // A connection with lease is one for as long as it holds that, and opens once. Error kinds:
 // Fenced, Invalid (the will), TooLarge (the same), Conflict (it is open), Unavailable, Uncertain.
 func (r *Router) OpenMQTTSession(ctx context.Context, l *Lease, o MQTTOpen) (s *MQTTSession, present bool, err error) {
 	if o.Clean && o.Expiry == 0 && o.Will == nil {
-		if has, err := r.state.HasMQTTSession(o.Client); err != nil || !has {
+		if known, err := r.state.KnowsMQTT(o.Client); err != nil || !known {
 			return &MQTTSession{Client: o.Client}, false, err
 		}
 	}
@@ -75,9 +70,12 @@ func (r *Router) OpenMQTTSession(ctx context.Context, l *Lease, o MQTTOpen) (s *
 	if err != nil {
 		return nil, false, err
 	}
-	present, number, err := state.DecodeMQTTOpened(res.Body)
+	present, number, will, err := state.DecodeMQTTOpened(res.Body)
 	if err != nil {
 		return nil, false, err
+	}
+	if will != 0 {
+		r.publishEarlierWill(ctx, will)
 	}
 	s, err = r.state.MQTTSession(o.Client)
 	if err == nil && (s == nil || s.Number != number) {

@@ -100,6 +100,27 @@ func (r *Router) publishDue(t index.Timer, done chan<- error) {
 	})
 }
 
+// publishEarlierWill publishes a will that is due and that the leader may not have come to yet, and
+// waits for that. Where it fails the leader does it.
+func (r *Router) publishEarlierWill(ctx context.Context, number uint64) {
+	t, ok, err := r.state.MQTTDueTimer(number)
+	if err == nil && ok {
+		done := make(chan error, 1)
+		r.publishDue(t, done)
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	switch {
+	case err == nil && ok:
+		r.met.messagesDue.Inc()
+	case err != nil && core.KindOf(err) != core.Conflict:
+		r.logger.Debug("a will of mqtt is left to the leader", "error", err)
+	}
+}
+
 // dueBatch is a message's record as of now, in ms: its expiry counts from here (MQTT 5, section
 // 3.1.3.2.4).
 func dueBatch(w *state.MQTTWill, now int64) ([]byte, error) {

@@ -29,7 +29,7 @@ type conn struct {
 	clientBytes []byte
 	keepAlive   time.Duration     // after which a silent client is gone; 0: never
 	aliases     map[uint16]string // of topic names, the client's
-	will        *packets.Packet   // nil: none
+	polite      bool              // the client took its will back
 	pub         publisher
 	auth        authentication
 	session     *session
@@ -152,7 +152,7 @@ func (c *conn) disconnected(pk *packets.Packet) error {
 		c.session.expiry = pk.Properties.SessionExpiryInterval
 	}
 	if pk.ReasonCode == packets.CodeDisconnect.Code {
-		c.will = nil // section 3.14.4
+		c.polite = true // section 3.14.4
 	}
 	return errDisconnected
 }
@@ -230,7 +230,6 @@ func (c *conn) end(err error) (told bool) {
 	c.out.flush()
 	late.Stop()
 	if c.version != 0 {
-		c.publishWill()
 		c.closeStored()
 		c.leave()
 	}

@@ -57,21 +57,22 @@ func (c *conn) connect() error {
 		c.refuse(pk.ProtocolVersion, code)
 		return code
 	}
-	if code := c.authorizeWill(pk); code != packets.CodeSuccess {
-		c.refuse(pk.ProtocolVersion, code)
-		return code
-	}
 	assigned := pk.Connect.ClientIdentifier == ""
 	if assigned {
 		pk.Connect.ClientIdentifier = "auto-" + rand.Text()
 	}
 	c.client = pk.Connect.ClientIdentifier
 	c.clientBytes = []byte(c.client)
+	will, code := c.storedWill(pk)
+	if code != packets.CodeSuccess {
+		c.refuse(pk.ProtocolVersion, code)
+		return code
+	}
 	if code := c.own(); code != packets.CodeSuccess {
 		c.refuse(pk.ProtocolVersion, code)
 		return code
 	}
-	return c.accept(pk, assigned, proof)
+	return c.accept(pk, will, assigned, proof)
 }
 
 func (c *conn) waitUntil(t time.Time) {
@@ -159,7 +160,7 @@ func (c *conn) leave() {
 }
 
 // accept begins the session and answers with CONNACK (section 3.2).
-func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) error {
+func (c *conn) accept(pk *packets.Packet, will *router.MQTTWill, assigned bool, proof []byte) error {
 	p := &pk.Properties
 	c.version = pk.ProtocolVersion
 	keepAlive, told := pk.Connect.Keepalive, false
@@ -167,14 +168,11 @@ func (c *conn) accept(pk *packets.Packet, assigned bool, proof []byte) error {
 		keepAlive, told = uint16(longest/time.Second), true
 	}
 	c.keepAlive = time.Duration(keepAlive) * 3 * time.Second / 2
-	if pk.Connect.WillFlag {
-		c.will = willOf(pk)
-	}
 	c.session = newSession(c, p)
 	if c.version < 5 && !pk.Connect.Clean {
 		c.session.expiry = router.MQTTNoExpiry
 	}
-	stored, present, err := c.open(pk.Connect.Clean)
+	stored, present, err := c.open(pk.Connect.Clean, will)
 	if err != nil {
 		c.srv.log.Warn("mqtt session cannot be opened", "client", c.client, "err", err)
 		c.refuse(c.version, reasonOf(err))

@@ -23,15 +23,17 @@ func (c *conn) clientName() core.Name {
 
 // open begins the session, or goes on with the stored one (section 3.1.2.4). CONNACK is to be
 // sent between this and resume.
-func (c *conn) open(clean bool) (stored *router.MQTTSession, present bool, err error) {
+func (c *conn) open(clean bool, will *router.MQTTWill) (stored *router.MQTTSession, present bool, err error) {
 	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
 	defer cancel()
 	stored, present, err = c.srv.router.OpenMQTTSession(ctx, c.lease, router.MQTTOpen{
-		Client: c.clientName(), Clean: clean, Expiry: c.session.expiry,
+		Client: c.clientName(), Clean: clean, Expiry: c.session.expiry, Will: will,
 	})
-	if err == nil {
-		c.session.stored = stored.Number != 0
+	if err != nil { // it may be open all the same; its client is not told so
+		c.session.stored, c.polite = true, true
+		return nil, false, err
 	}
+	c.session.stored = stored.Number != 0
 	return stored, present, err
 }
 
@@ -174,7 +176,7 @@ func (c *conn) closeStored() {
 	}
 	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
 	defer cancel()
-	err := c.srv.router.CloseMQTTSession(ctx, c.lease, router.MQTTClose{Expiry: s.expiry, Sent: s.unacked})
+	err := c.srv.router.CloseMQTTSession(ctx, c.lease, router.MQTTClose{Expiry: s.expiry, Will: !c.polite, Sent: s.unacked})
 	if err != nil && core.KindOf(err) != core.Fenced {
 		c.srv.log.Warn("mqtt session is closed by its lease", "client", c.client, "err", err)
 	}
@@ -194,21 +196,8 @@ func (p *publisher) resume(ids []uint16) {
 }
 
 // storeExactly publishes a message of QoS 2 of a session that may outlive its connection.
-func (p *publisher) storeExactly(q core.QueueID, topic, key string, keyed bool, pk *packets.Packet, ack uint64) {
-	p.flush() // what came before
-	var b core.BatchBuilder
-	appendRecord(&b, p.c.srv.now(), topic, pk.TopicName, key, keyed, p.c.clientBytes, pk)
-	batch, err := b.Build(nil, core.BatchOptions{Producer: core.Nobody})
-	acks := []uint64{ack}
-	if err != nil {
-		p.stored(acks, 1, 0, err)
-		return
-	}
-	p.mu.Lock()
-	p.flying += len(batch)
-	p.mu.Unlock()
-	m := router.MQTTMessage{Queue: q, Name: string([]byte(pk.TopicName)), Retain: pk.FixedHeader.Retain, Batch: batch}
-	p.c.srv.router.PublishExactlyOnce(p.c.principal, p.c.lease, pk.PacketID, 0, m, func(res router.PublishResult) {
-		p.stored(acks, 1, len(batch), res.Err)
+func (p *publisher) storeExactly(to target, pk *packets.Packet, delay uint32, ack uint64) {
+	p.store(to, pk, delay, ack, func(m router.MQTTMessage, done func(router.PublishResult)) {
+		p.c.srv.router.PublishExactlyOnce(p.c.principal, p.c.lease, pk.PacketID, delay, m, done)
 	})
 }

@@ -305,7 +305,8 @@ func topicName(name string) core.Name { return core.TopicName(name) }
 func recordBatch(t testing.TB, name string, pk *packets.Packet) []byte {
 	t.Helper()
 	var bb core.BatchBuilder
-	appendRecord(&bb, 1, "many", name, name, true, []byte("c"), pk)
+	pk.TopicName = name
+	appendRecord(&bb, 1, target{topic: "many", key: name, keyed: true}, pk, []byte("c"))
 	b, err := bb.Build(nil, core.BatchOptions{Producer: core.Nobody})
 	if err != nil {
 		t.Fatal(err)

@@ -85,6 +85,8 @@ func (c *conn) publish(pk *packets.Packet) error {
 	if pk.Properties.PayloadFormat > 1 {
 		return packets.ErrProtocolViolation // section 3.3.2.3.2
 	}
+	var delay uint32
+	delay, pk.TopicName = splitDelay(pk.TopicName)
 	qos := pk.FixedHeader.Qos
 	c.srv.metrics.received[qos].Add(1)
 	ack, fresh, err := c.pub.begin(pk)
@@ -94,17 +96,19 @@ func (c *conn) publish(pk *packets.Packet) error {
 	if code := c.checkPublish(pk); code != packets.CodeSuccess {
 		return c.pub.reject(pk, ack, code, false)
 	}
-	q, topic, key, keyed, err := c.srv.locate(c.principal, pk.TopicName)
+	to, err := c.srv.locate(c.principal, pk.TopicName)
 	if err != nil {
 		return c.pub.reject(pk, ack, reasonOf(err), passing(err))
 	}
 	switch {
 	case qos == 2 && c.session.keeps:
-		c.pub.storeExactly(q, topic, key, keyed, pk, ack)
+		c.pub.storeExactly(to, pk, delay, ack)
+	case delay > 0:
+		c.pub.storeDelayed(to, pk, delay, ack)
 	case pk.FixedHeader.Retain:
-		c.pub.storeRetained(q, topic, key, keyed, pk, ack)
+		c.pub.storeRetained(to, pk, ack)
 	default:
-		c.pub.add(q, topic, key, keyed, pk, ack)
+		c.pub.add(to, pk, ack)
 	}
 	return nil
 }
@@ -150,26 +154,35 @@ func (c *conn) checkPublish(pk *packets.Packet) packets.Code {
 	return packets.CodeSuccess
 }
 
-// locate finds the partition for a topic name, whose topic it creates where that is allowed.
-func (s *Server) locate(p router.Principal, name string) (q core.QueueID, topic, key string, keyed bool, err error) {
-	topic, key, keyed = s.mapping.place(name)
-	full := core.Name{Namespace: s.opts.Namespace, Name: topic}
+// target is where what is published to a topic name goes.
+type target struct {
+	queue core.QueueID // a partition
+	topic string
+	key   string // of the record, where keyed
+	keyed bool
+}
+
+// locate finds the target for a topic name, whose topic it creates where that is allowed.
+func (s *Server) locate(p router.Principal, name string) (to target, err error) {
+	to.topic, to.key, to.keyed = s.mapping.place(name)
+	full := core.Name{Namespace: s.opts.Namespace, Name: to.topic}
 	t, ok := s.router.Topic(full)
 	if !ok {
 		if t, err = s.createTopic(p, full); err != nil {
-			return 0, topic, key, keyed, err
+			return to, err
 		}
 	}
-	if topicfilter.FirstLevel(name) != topic {
+	if topicfilter.FirstLevel(name) != to.topic {
 		if err := s.router.CarryMQTTNames(s.ctx, t); err != nil {
-			return 0, topic, key, keyed, err
+			return to, err
 		}
 	}
 	partition := 0
 	if n := len(t.Partitions); n > 1 {
-		partition = core.PartitionOf([]byte(key), n)
+		partition = core.PartitionOf([]byte(to.key), n)
 	}
-	return t.Partitions[partition], topic, key, keyed, nil
+	to.queue = t.Partitions[partition]
+	return to, nil
 }
 
 func (s *Server) createTopic(p router.Principal, n core.Name) (*router.Topic, error) {
@@ -323,9 +336,9 @@ func (p *publisher) complete(id uint16, reason byte) {
 }
 
 // add gathers a publish.
-func (p *publisher) add(q core.QueueID, topic, key string, keyed bool, pk *packets.Packet, ack uint64) {
-	b := p.batch(q)
-	appendRecord(&b.builder, p.c.srv.now(), topic, pk.TopicName, key, keyed, p.c.clientBytes, pk)
+func (p *publisher) add(to target, pk *packets.Packet, ack uint64) {
+	b := p.batch(to.queue)
+	appendRecord(&b.builder, p.c.srv.now(), to, pk, p.c.clientBytes)
 	if pk.FixedHeader.Qos > 0 {
 		b.acks = append(b.acks, ack)
 	}

@@ -37,8 +37,8 @@ var (
 	flagOne   = []byte("1")
 )
 
-// appendRecord adds a PUBLISH, or a will, as a record. Nothing of pk is kept.
-func appendRecord(b *core.BatchBuilder, now int64, topic, name, key string, keyed bool, client []byte, pk *packets.Packet) {
+// appendRecord adds a PUBLISH, or a will, as a record; now is its time in ms. Nothing of pk is kept.
+func appendRecord(b *core.BatchBuilder, now int64, to target, pk *packets.Packet, client []byte) {
 	var room [16]core.RecordHeader
 	hs := room[:0]
 	p := &pk.Properties
@@ -67,17 +67,17 @@ func appendRecord(b *core.BatchBuilder, now int64, topic, name, key string, keye
 	hs = append(hs, core.RecordHeader{Key: headerClient, Value: client})
 	for _, u := range p.User {
 		if u.Key == userKey {
-			key, keyed = u.Val, true
+			to.key, to.keyed = u.Val, true
 			continue
 		}
 		hs = append(hs, core.RecordHeader{Key: u.Key, Value: []byte(u.Val)})
 	}
 	var k []byte
-	if keyed {
-		k = []byte(key)
+	if to.keyed {
+		k = []byte(to.key)
 	}
-	if topicfilter.Derive(topic, k) != name {
-		hs = append(hs, core.RecordHeader{Key: topicfilter.TopicHeader, Value: []byte(name)})
+	if topicfilter.Derive(to.topic, k) != pk.TopicName {
+		hs = append(hs, core.RecordHeader{Key: topicfilter.TopicHeader, Value: []byte(pk.TopicName)})
 	}
 	payload := pk.Payload
 	if payload == nil {

@@ -97,24 +97,9 @@ func (s *Server) authorizeName(p router.Principal, name string) error {
 }
 
 // storeRetained publishes a message that is to be retained.
-func (p *publisher) storeRetained(q core.QueueID, topic, key string, keyed bool, pk *packets.Packet, ack uint64) {
-	p.flush() // what came before
-	var b core.BatchBuilder
-	appendRecord(&b, p.c.srv.now(), topic, pk.TopicName, key, keyed, p.c.clientBytes, pk)
-	var acks []uint64
-	if pk.FixedHeader.Qos > 0 {
-		acks = []uint64{ack}
-	}
-	batch, err := b.Build(nil, core.BatchOptions{Producer: core.Nobody})
-	if err != nil {
-		p.stored(acks, 1, 0, err)
-		return
-	}
-	p.mu.Lock()
-	p.flying += len(batch)
-	p.mu.Unlock()
-	name := core.Name{Namespace: p.c.srv.opts.Namespace, Name: string([]byte(pk.TopicName))}
-	p.c.srv.router.PublishRetained(p.c.principal, q, name, batch, func(res router.PublishResult) {
-		p.stored(acks, 1, len(batch), res.Err)
+func (p *publisher) storeRetained(to target, pk *packets.Packet, ack uint64) {
+	p.store(to, pk, 0, ack, func(m router.MQTTMessage, done func(router.PublishResult)) {
+		name := core.Name{Namespace: p.c.srv.opts.Namespace, Name: m.Name}
+		p.c.srv.router.PublishRetained(p.c.principal, m.Queue, name, m.Batch, done)
 	})
 }

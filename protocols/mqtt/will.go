@@ -7,59 +7,40 @@ import (
 	"polylog/router"
 )
 
-// willOf is the PUBLISH that a CONNECT's will is (section 3.1.2.5).
-func willOf(pk *packets.Packet) *packets.Packet {
+// storedWill is a CONNECT's will (section 3.1.2.5) as the log keeps it from the connection's begin
+// on: whoever sees its end, another node too, publishes it. A CONNECT whose will its client may not
+// publish is refused: nobody could tell it later. nil: it has none.
+func (c *conn) storedWill(pk *packets.Packet) (*router.MQTTWill, packets.Code) {
 	p := &pk.Connect
-	return &packets.Packet{
+	if !p.WillFlag {
+		return nil, packets.CodeSuccess
+	}
+	w := packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: p.WillQos, Retain: p.WillRetain},
 		Properties:  p.WillProperties, TopicName: p.WillTopic, Payload: p.WillPayload,
 	}
-}
-
-// authorizeWill refuses a CONNECT whose will its client may not publish: nobody could tell
-// it later.
-func (c *conn) authorizeWill(pk *packets.Packet) packets.Code {
-	if !pk.Connect.WillFlag {
-		return packets.CodeSuccess
-	}
-	w := willOf(pk)
-	if code := c.checkPublish(w); code != packets.CodeSuccess {
-		return code
+	if code := c.checkPublish(&w); code != packets.CodeSuccess {
+		return nil, code
 	}
 	topic, _, _ := c.srv.mapping.place(w.TopicName)
 	n := core.Name{Namespace: c.srv.opts.Namespace, Name: topic}
 	if err := c.srv.router.Authorize(c.principal, router.OpWrite, router.Resource{Kind: router.ResourceTopic, Name: n}); err != nil {
-		return reasonOf(err)
+		return nil, reasonOf(err)
 	}
-	return packets.CodeSuccess
+	to, err := c.srv.locate(c.principal, w.TopicName)
+	if err != nil {
+		return nil, reasonOf(err)
+	}
+	will := &router.MQTTWill{Delay: w.Properties.WillDelayInterval, Expiry: w.Properties.MessageExpiryInterval}
+	w.Properties.MessageExpiryInterval = 0 // it counts from the publication (section 3.1.3.2.4)
+	will.MQTTMessage, err = c.messageOf(to, &w, c.srv.now())
+	return will, reasonOf(err)
 }
 
-// publishWill publishes the will, if there is one and the client did not take it back. The
-// session ends with its connection, and so no will is delayed (section 3.1.3.2.2).
-func (c *conn) publishWill() {
-	w := c.will
-	if w == nil {
-		return
-	}
-	c.will = nil
-	q, topic, key, keyed, err := c.srv.locate(c.principal, w.TopicName)
-	if err == nil {
-		var b core.BatchBuilder
-		appendRecord(&b, c.srv.now(), topic, w.TopicName, key, keyed, c.clientBytes, w)
-		var batch []byte
-		if batch, err = b.Build(nil, core.BatchOptions{Producer: core.Nobody}); err == nil {
-			done := make(chan error, 1)
-			stored := func(res router.PublishResult) { done <- res.Err }
-			if w.FixedHeader.Retain {
-				c.srv.router.PublishRetained(c.principal, q, core.Name{Namespace: c.srv.opts.Namespace, Name: w.TopicName}, batch, stored)
-			} else {
-				c.srv.router.PublishChecked(c.principal, q, batch, stored)
-			}
-			err = <-done
-		}
-	}
-	if err != nil {
-		c.srv.metrics.rejected.Add(1)
-		c.srv.log.Warn("mqtt will was not published", "client", c.client, "topic", w.TopicName, "err", err)
-	}
+// messageOf is a PUBLISH as a message of its own; at is its time in ms. Nothing of pk is kept.
+func (c *conn) messageOf(to target, pk *packets.Packet, at int64) (router.MQTTMessage, error) {
+	var b core.BatchBuilder
+	appendRecord(&b, at, to, pk, c.clientBytes)
+	batch, err := b.Build(nil, core.BatchOptions{Producer: core.Nobody})
+	return router.MQTTMessage{Queue: to.queue, Name: string([]byte(pk.TopicName)), Retain: pk.FixedHeader.Retain, Batch: batch}, err
 }

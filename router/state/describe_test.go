@@ -93,7 +93,7 @@ func TestDescribeMQTT(t *testing.T) {
 		"mqtt unsubscribe {MQTTLeased:":   (&UnsubscribeMQTT{MQTTLeased: l}).Command(),
 		`mqtt publish queue=7 name="a/b" retain=true delay=0s lease="mqtt:7:defaultc" packet=6 bytes=4`: (&PublishMQTT{MQTTLeased: l, PacketID: 6, MQTTMessage: m}).Command(),
 		"mqtt flow {MQTTLeased:": (&FlowMQTT{MQTTLeased: l, Step: MQTTRelease, Packets: []uint16{1}}).Command(),
-		"publish due timer=64":   (&PublishDue{ID: dueID(mqttDelayed, 1), Due: 2}).Command(),
+		"publish due timer=64":   (&PublishDue{ID: dueID(mqttNumberKey(mqttDelayed, 1)), Due: 2}).Command(),
 		"carry mqtt names {":     (&CarryMQTTNames{Topic: core.TopicName("orders")}).Command(),
 	} {
 		described(t, c, want)

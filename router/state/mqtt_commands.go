@@ -8,7 +8,9 @@ import (
 // OpenMQTT begins a connection's session: the one that its client has, or a new one. With Clean
 // an earlier one ends. It is refused (Conflict) where this connection has one already.
 //
-// The result's body is a byte, 1 when the session was there before, and its number uvarint.
+// The result's body is a byte, 1 when the session was there before, its number uvarint, and that
+// of a delayed message uvarint, 0 for none: the will of the client's connection before, if it is
+// yet to be published.
 type OpenMQTT struct {
 	MQTTLeased
 	Clean  bool
@@ -37,10 +39,10 @@ func decodeOpenMQTT(body []byte) (c OpenMQTT, err error) {
 }
 
 // DecodeMQTTOpened reads the body of OpenMQTT's result.
-func DecodeMQTTOpened(body []byte) (present bool, number uint64, err error) {
+func DecodeMQTTOpened(body []byte) (present bool, number, will uint64, err error) {
 	r := wire.NewReader(body)
-	present, number = r.Bool(), r.Uvarint()
-	return present, number, r.Close()
+	present, number, will = r.Bool(), r.Uvarint(), r.Uvarint()
+	return present, number, will, r.Close()
 }
 
 func (s *State) openMQTT(tx txn, c *cursor, body []byte) core.Result {
@@ -68,34 +70,30 @@ func (s *State) openMQTT(tx txn, c *cursor, body []byte) core.Result {
 		}
 		m = nil
 	}
-	present := m != nil
-	if present {
-		m.token, m.Expiry, m.Disconnected = cmd.Token, cmd.Expiry, 0
-		err = s.resume(tx, m)
-	} else if m, refusal = s.newMQTTSession(tx, client, cmd.Token, cmd.Expiry); refusal != nil {
-		return core.Result{Err: refusal}
-	}
+	due, err := s.nextConnection(tx, c, client)
 	if err != nil {
 		return s.storeResult(err)
 	}
+	present := m != nil
+	if present {
+		m.token, m.Expiry, m.Disconnected = cmd.Token, cmd.Expiry, 0
+		if err := s.stopExpiry(tx, m); err != nil {
+			return s.storeResult(err)
+		}
+	} else if m, refusal = s.newMQTTSession(tx, client, cmd.Token, cmd.Expiry); refusal != nil {
+		return core.Result{Err: refusal}
+	}
 	if cmd.Will != nil {
-		tx.Set(mqttNumberKey(mqttWill, m.Number), cmd.Will.encode())
+		tx.Set(mqttWillKey(client), cmd.Will.encode())
 	}
 	setMQTTSession(tx, m)
-	return openedMQTT(present, m.Number)
+	return core.Result{Body: wire.AppendUvarint(wire.AppendUvarint(wire.AppendBool(nil, present), m.Number), due)}
 }
 
-func openedMQTT(present bool, number uint64) core.Result {
-	return core.Result{Body: wire.AppendUvarint(wire.AppendBool(nil, present), number)}
-}
-
-// resume stops the clocks of a session that is connected again: that of its own, and that of a
-// will that was delayed, which is not published then (section 3.1.3.2.2).
-func (s *State) resume(tx txn, m *MQTTSession) error {
-	if _, err := s.timers.Cancel(tx, append([]byte{byte(timerMQTTSession)}, mqttTimerID(m.Number)...)); err != nil {
-		return err
-	}
-	return s.forgetWill(tx, m.Number)
+// stopExpiry stops the clock of a session that is connected again, or ends.
+func (s *State) stopExpiry(tx txn, m *MQTTSession) error {
+	_, err := s.timers.Cancel(tx, append([]byte{byte(timerMQTTSession)}, mqttTimerID(m.Number)...))
+	return err
 }
 
 // CloseMQTT ends a connection, whose session goes on for Expiry, or ends with it where that is
@@ -141,7 +139,7 @@ func (s *State) closeMQTT(tx txn, c *cursor, body []byte) core.Result {
 	if cmd.Will {
 		err = s.willDue(tx, c, m)
 	} else {
-		err = s.forgetWill(tx, m.Number)
+		err = s.forgetWill(tx, m.Client)
 	}
 	if err == nil && m.Expiry != 0 {
 		err = replaceSent(tx, c, m, cmd.Sent)

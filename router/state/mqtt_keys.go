@@ -21,7 +21,7 @@ const (
 	mqttReceived     = 'r' // <session u64> <packet id u16>: a QoS 2 publish without its PUBREL
 	mqttAssigned     = 'a' // <session u64> <packet id u16>: what was sent with it
 	mqttReleased     = 'p' // <session u64> <packet id u16>: nothing: PUBREL is owed
-	mqttWill         = 'w' // <session u64>: a will
+	mqttWill         = 'w' // <len, namespace> <client id>: the will of a client's connection, the newest one
 	mqttDelayed      = 'd' // <id u64>: a publish that waits for its time
 )
 
@@ -35,6 +35,10 @@ func mqttSessionPrefix(namespace string) []byte {
 }
 
 func mqttSessionKey(n core.Name) []byte { return append(mqttSessionPrefix(n.Namespace), n.Name...) }
+
+func mqttWillKey(n core.Name) []byte {
+	return append(wire.AppendString(mqttKey(mqttWill), n.Namespace), n.Name...)
+}
 
 func mqttNumberKey(kind byte, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(mqttKey(kind), number)

@@ -98,8 +98,9 @@ func (s *State) publishOrDelay(tx txn, c *cursor, cmd *PublishMQTT, pos uint32) 
 		return s.storeResult(err)
 	}
 	w := MQTTWill{MQTTMessage: cmd.MQTTMessage}
-	tx.Set(mqttNumberKey(mqttDelayed, id), w.encode())
-	if err := s.mqttDue.Set(tx, dueID(mqttDelayed, id), c.time+1000*int64(cmd.Delay), nil); err != nil {
+	key := mqttNumberKey(mqttDelayed, id)
+	tx.Set(key, w.encode())
+	if err := s.mqttDue.Set(tx, dueID(key), c.time+1000*int64(cmd.Delay), nil); err != nil {
 		return s.storeResult(err)
 	}
 	return core.Result{Offset: -1, Start: -1}

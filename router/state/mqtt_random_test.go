@@ -97,7 +97,7 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 		}
 		return c.Command()
 	case n < 98:
-		c := PublishDue{ID: dueID(mqttWill, 1), Batch: will.Batch}
+		c := PublishDue{ID: dueID(mqttWillKey(client)), Batch: will.Batch}
 		if due, err := s.MQTTDue().Scan(s.store, 0, nil, math.MaxInt64, 1, nil); err == nil && len(due) > 0 {
 			c.ID, c.Due = due[0].ID, due[0].Due
 		}
@@ -122,7 +122,7 @@ func everyMQTTCommand(t testing.TB) []core.Command {
 	receive := FlowMQTT{MQTTLeased: l, Step: MQTTReceive, Packets: []uint16{6}}
 	unsubscribe := UnsubscribeMQTT{MQTTLeased: l, Subscriptions: []MQTTSubscription{{Filter: "t/+", Share: "s"}}}
 	carry := CarryMQTTNames{Topic: core.TopicName("t")}
-	due := PublishDue{ID: dueID(mqttDelayed, 1), Due: 1, Batch: message.Batch}
+	due := PublishDue{ID: dueID(mqttNumberKey(mqttDelayed, 1)), Due: 1, Batch: message.Batch}
 	end := CloseMQTT{MQTTLeased: l, Expiry: 1, Will: true, Sent: []MQTTAssigned{{PacketID: 7, Queue: 9, Group: "g"}}}
 	return []core.Command{
 		open.Command(), acquire.Command(), begin.Command(), subscribe.Command(), publish.Command(), delayed.Command(), assign.Command(),

@@ -123,6 +123,16 @@ func (s *State) HasMQTTSession(client core.Name) (bool, error) {
 	return m != nil, err
 }
 
+// KnowsMQTT reports whether there is anything of a client, as of the last applied batch: a
+// session, or a will of one that has ended.
+func (s *State) KnowsMQTT(client core.Name) (bool, error) {
+	if has, err := s.HasMQTTSession(client); err != nil || has {
+		return has, err
+	}
+	_, ok, err := s.store.Get(mqttWillKey(client))
+	return ok, err
+}
+
 // MQTTSession finds a client's session with all that belongs to it, as of the last applied
 // batch; nil when there is none.
 func (s *State) MQTTSession(client core.Name) (*MQTTSession, error) {
@@ -280,10 +290,10 @@ const sweptWithSession = 64
 // (section 3.1.3.2.2).
 func (s *State) endMQTTSession(tx txn, c *cursor, m *MQTTSession) error {
 	tx.Delete(mqttSessionKey(m.Client))
-	if _, err := s.timers.Cancel(tx, append([]byte{byte(timerMQTTSession)}, mqttTimerID(m.Number)...)); err != nil {
+	if err := s.stopExpiry(tx, m); err != nil {
 		return err
 	}
-	if err := s.hurryWill(tx, c, m.Number); err != nil {
+	if err := s.hurryWill(tx, c, m.Client); err != nil {
 		return err
 	}
 	_, done, err := s.sweepMQTTSession(tx, m.Number, m.Client.Namespace, sweptWithSession)
@@ -308,7 +318,7 @@ func (s *State) sweepMQTTOf(tx txn, namespace string, limit int) (work int, err 
 		if err != nil {
 			return 0, err
 		}
-		if err := s.forgetWill(tx, m.Number); err != nil {
+		if err := s.forgetWill(tx, m.Client); err != nil {
 			return 0, err
 		}
 		if err := s.endMQTTSession(tx, &cursor{}, m); err != nil {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"polylog/core"
@@ -85,15 +86,13 @@ func decodeMQTTWill(v []byte) (*MQTTWill, error) {
 	return w, nil
 }
 
-// A timer for the leader to publish what is due: kind, as of the key that has it, and number
-// u64.
-func dueID(kind byte, number uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{kind}, number)
-}
+// dueID is the id of the timer for the leader to publish what a key has: the key, without its
+// prefix.
+func dueID(key []byte) []byte { return key[1:] }
 
 // dueKey is the key of what a timer is for; nil when it is no such timer's id.
 func dueKey(id []byte) []byte {
-	if len(id) != 9 || id[0] != mqttWill && id[0] != mqttDelayed {
+	if len(id) < 2 || id[0] != mqttWill && id[0] != mqttDelayed {
 		return nil
 	}
 	return append(mqttKey(id[0]), id[1:]...)
@@ -104,7 +103,8 @@ func mqttTimerID(number uint64) []byte { return binary.BigEndian.AppendUint64(ni
 // willDue starts the delay of a session's will, if it has one: with the session's end it is
 // over at the latest.
 func (s *State) willDue(tx txn, c *cursor, m *MQTTSession) error {
-	v, ok, err := tx.Get(mqttNumberKey(mqttWill, m.Number))
+	key := mqttWillKey(m.Client)
+	v, ok, err := tx.Get(key)
 	if err != nil || !ok {
 		return err
 	}
@@ -112,19 +112,20 @@ func (s *State) willDue(tx txn, c *cursor, m *MQTTSession) error {
 	if err != nil {
 		return err
 	}
-	return s.mqttDue.Set(tx, dueID(mqttWill, m.Number), c.time+1000*int64(min(w.Delay, m.Expiry)), nil)
+	return s.mqttDue.Set(tx, dueID(key), c.time+1000*int64(min(w.Delay, m.Expiry)), nil)
 }
 
 // hurryWill has a will that waits published at once. That of a connection which is there is
 // not asked for: it is forgotten.
-func (s *State) hurryWill(tx txn, c *cursor, number uint64) error {
-	id := dueID(mqttWill, number)
+func (s *State) hurryWill(tx txn, c *cursor, client core.Name) error {
+	key := mqttWillKey(client)
+	id := dueID(key)
 	due, ok, err := s.mqttDue.Due(tx, id)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		tx.Delete(mqttNumberKey(mqttWill, number))
+		tx.Delete(key)
 		return nil
 	case due <= c.time:
 		return nil
@@ -132,10 +133,45 @@ func (s *State) hurryWill(tx txn, c *cursor, number uint64) error {
 	return s.mqttDue.Set(tx, id, c.time, nil)
 }
 
-func (s *State) forgetWill(tx txn, number uint64) error {
-	tx.Delete(mqttNumberKey(mqttWill, number))
-	_, err := s.mqttDue.Cancel(tx, dueID(mqttWill, number))
+func (s *State) forgetWill(tx txn, client core.Name) error {
+	key := mqttWillKey(client)
+	tx.Delete(key)
+	_, err := s.mqttDue.Cancel(tx, dueID(key))
 	return err
+}
+
+// nextConnection is told that a client is back. A will of its connection before is not published
+// while its delay runs (section 3.1.3.2.2); one that is due and not yet published becomes a delayed
+// message, so that it is not taken for the new connection's. Its number is returned, else 0.
+func (s *State) nextConnection(tx txn, c *cursor, client core.Name) (due uint64, err error) {
+	key := mqttWillKey(client)
+	at, ok, err := s.mqttDue.Due(tx, dueID(key))
+	if err != nil {
+		return 0, err
+	}
+	if ok && at <= c.time {
+		v, _, err := tx.Get(key)
+		if err != nil {
+			return 0, err
+		}
+		if due, err = s.take(tx, counterMQTT, 1); err != nil {
+			return 0, err
+		}
+		other := mqttNumberKey(mqttDelayed, due)
+		tx.Set(other, bytes.Clone(v))
+		if err := s.mqttDue.Set(tx, dueID(other), at, nil); err != nil {
+			return 0, err
+		}
+	}
+	return due, s.forgetWill(tx, client)
+}
+
+// MQTTDueTimer is the timer of MQTTDue for the delayed message of a number, as of the last applied
+// batch; false when there is none any more.
+func (s *State) MQTTDueTimer(number uint64) (t index.Timer, ok bool, err error) {
+	t.ID = dueID(mqttNumberKey(mqttDelayed, number))
+	t.Due, ok, err = s.mqttDue.Due(s.store, t.ID)
+	return t, ok, err
 }
 
 // MQTTDue are the timers of what the leader is to publish; see ReadMQTTDue and PublishDue.
