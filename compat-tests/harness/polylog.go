@@ -36,6 +36,12 @@ type Polylog struct {
 	In        func(start func() error) error // runs start where the process is to live; nil is here
 }
 
+// At is o with the addresses of a broker that it has started.
+func (o Polylog) At(b *Broker) Polylog {
+	o.KafkaAddr, o.AMQPAddr, o.HTTPAddr = b.Addr, b.AMQP, b.HTTP
+	return o
+}
+
 // Start runs `polylog serve` and returns when it says that its listeners accept connections.
 func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {

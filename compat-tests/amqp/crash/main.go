@@ -13,140 +13,41 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"time"
 
 	"polylog/compat/amqp/load"
 	"polylog/compat/harness"
+	"polylog/compat/harness/crash"
 )
 
-type options struct {
-	bin, dir, flush string
-	kills           int
-	seed            uint64
-}
-
 func main() {
-	var o options
-	flag.StringVar(&o.bin, "bin", "../../../bin/polylog", "Polylog's binary")
-	flag.StringVar(&o.dir, "dir", "", "folder for the broker's data; empty is a new temporary one, removed when all went well")
-	flag.StringVar(&o.flush, "flush", "sync", "flush policy")
-	flag.IntVar(&o.kills, "kills", 20, "how many times to kill")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the load and of the kills' times")
-	flag.Parse()
-	failed, err := run(context.Background(), o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crash:", err)
-		os.Exit(2)
-	}
-	if failed {
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, o options) (failed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.kills)*20*time.Second+2*time.Minute)
-	defer cancel()
-	temporary := o.dir == ""
-	if temporary {
-		if o.dir, err = os.MkdirTemp("", "polylog-amqp-crash-"); err != nil {
-			return false, err
-		}
-	}
-	start := func(addr string) (*harness.Broker, error) {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		return o.broker(addr).Start(ctx)
-	}
-	broker, err := start("")
-	if err != nil {
-		return false, err
-	}
-	defer func() { broker.Kill() }()
-	addr := broker.AMQP
-	l := load.New(addr)
-	err = survive(ctx, l, func() error {
-		broker.Kill()
-		broker, err = start(addr)
-		return err
+	crash.Main("../../../bin/polylog", 20, func(b *harness.Broker, seed uint64) crash.Load {
+		l := load.New(b.AMQP)
+		return &queues{Ledger: l.Ledger, load: l, seed: seed}
 	})
-	if err != nil {
-		return false, fmt.Errorf("the first restart: %w", err)
-	}
-	if err := l.Declare(); err != nil {
-		return false, err
-	}
-	l.Start(ctx, o.seed)
-
-	rng := rand.New(rand.NewPCG(o.seed, 0))
-	var ready []time.Duration
-	survived := 0
-	for kill := 1; kill <= o.kills; kill++ {
-		// The load must have got somewhere, or the kill proves nothing.
-		if err := l.Progress(ctx, 500); err != nil {
-			return false, fmt.Errorf("before kill %d: %w", kill, err)
-		}
-		pause(ctx, time.Duration(rng.IntN(700))*time.Millisecond)
-		before, _ := l.Ledger.Wrong()
-		broker.Kill()
-		l.Ledger.Killed()
-		if broker, err = start(addr); err != nil {
-			return false, fmt.Errorf("restart after kill %d: %w", kill, err)
-		}
-		ready = append(ready, broker.Ready)
-		if err := l.Progress(ctx, 200); err != nil {
-			return false, fmt.Errorf("after kill %d: %w", kill, err)
-		}
-		if after, _ := l.Ledger.Wrong(); after == before {
-			survived++
-		}
-		fmt.Printf("kill %2d: ready after %v, %s\n", kill, broker.Ready.Round(time.Millisecond), l.Ledger.Summary())
-	}
-	if err := l.Finish(ctx); err != nil {
-		l.Ledger.Fail("%v", err)
-	}
-	if err := broker.Stop(30 * time.Second); err != nil {
-		l.Ledger.Fail("stop: %v", err)
-	}
-	if out, err := exec.CommandContext(ctx, o.bin, "check", "--data-dir", filepath.Join(o.dir, "data")).CombinedOutput(); err != nil {
-		l.Ledger.Fail("polylog check: %v: %s", err, out)
-	}
-	faults, wrong := l.Ledger.Wrong()
-	for _, f := range wrong {
-		fmt.Println("FAULT", f)
-	}
-	slices.Sort(ready)
-	fmt.Printf("%s, flush=%s, ready after p50 %v max %v, seed %d\n", l.Ledger.Summary(), o.flush,
-		ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond), o.seed)
-	if faults > 0 {
-		fmt.Println("data and output:", o.dir)
-		survived = min(survived, o.kills-1)
-	} else if temporary {
-		err = os.RemoveAll(o.dir)
-	}
-	fmt.Printf("%d passed, %d failed\n", survived, o.kills-survived)
-	return faults > 0, err
 }
 
-// broker has small segments, so that kills fall on segment changes too.
-func (o options) broker(addr string) harness.Polylog {
-	return harness.Polylog{Bin: o.bin, Dir: o.dir, AMQPAddr: addr, Flush: o.flush, Args: []string{"--segment-size", "4MiB"}}
+// queues are AMQP queues under load.
+type queues struct {
+	*load.Ledger
+	load *load.Load
+	seed uint64
 }
 
-// pause waits; false tells that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
+func (q *queues) Start(ctx context.Context, kill func() error) error {
+	if err := survive(ctx, q.load, kill); err != nil {
+		return fmt.Errorf("the first restart: %w", err)
 	}
+	if err := q.load.Declare(); err != nil {
+		return err
+	}
+	q.load.Start(ctx, q.seed)
+	return nil
 }
+
+func (q *queues) Progress(ctx context.Context) error { return q.load.Progress(ctx, 500) }
+
+// Check has nothing but the load itself, which must get on.
+func (q *queues) Check(ctx context.Context) error { return q.load.Progress(ctx, 200) }
+
+func (q *queues) Finish(ctx context.Context) error { return q.load.Finish(ctx) }

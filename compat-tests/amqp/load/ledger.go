@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"polylog/compat/harness/ledger"
 )
 
 // id is a message: the sequence of a producer in a queue.
@@ -27,6 +29,7 @@ const onItsWay = 2 * time.Second
 // Ledger is what the outside world knows of the messages. It takes down each broken promise: a message
 // that is lost, or comes again where it must not, or without its flag, or out of order.
 type Ledger struct {
+	ledger.Faults
 	mu        sync.Mutex
 	fates     map[id]*fate
 	confirmed int
@@ -35,33 +38,10 @@ type Ledger struct {
 	again     int       // deliveries beyond the first
 	maybe     int       // deliveries of messages whose acknowledgement was on its way when the broker was killed
 	kill      time.Time // the last one
-	total     int
-	wrong     []string
 }
 
 func newLedger() *Ledger {
 	return &Ledger{fates: map[id]*fate{}}
-}
-
-// Fail takes down something that must not be.
-func (l *Ledger) Fail(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failLocked(format, args...)
-}
-
-func (l *Ledger) failLocked(format string, args ...any) {
-	l.total++
-	if len(l.wrong) < 100 { // one broken promise is enough; a million lines of it are not
-		l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
-	}
-}
-
-// Wrong are the broken promises so far: how many, and the first hundred.
-func (l *Ledger) Wrong() (int, []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total, append([]string(nil), l.wrong...)
 }
 
 // Killed takes down that the broker was killed, just now. Acknowledgements that were sent long before
@@ -98,7 +78,7 @@ func (l *Ledger) deliver(m id, redelivered bool, who string) {
 	defer l.mu.Unlock()
 	f := l.fates[m]
 	if f == nil {
-		l.failLocked("%s: %+v was delivered, which nobody sent", who, m)
+		l.Fail("%s: %+v was delivered, which nobody sent", who, m)
 		return
 	}
 	f.delivered++
@@ -107,13 +87,13 @@ func (l *Ledger) deliver(m id, redelivered bool, who string) {
 	}
 	l.again++
 	if !redelivered {
-		l.failLocked("%s: delivery %d of %+v is not flagged", who, f.delivered, m)
+		l.Fail("%s: delivery %d of %+v is not flagged", who, f.delivered, m)
 	}
 	switch {
 	case f.committed:
-		l.failLocked("%s: %+v was delivered again after the transaction of its acknowledgement", who, m)
+		l.Fail("%s: %+v was delivered again after the transaction of its acknowledgement", who, m)
 	case !f.acked.IsZero() && l.kill.Sub(f.acked) > onItsWay:
-		l.failLocked("%s: %+v was delivered again; it was acknowledged %v before the kill", who, m, l.kill.Sub(f.acked))
+		l.Fail("%s: %+v was delivered again; it was acknowledged %v before the kill", who, m, l.kill.Sub(f.acked))
 	case !f.acked.IsZero():
 		l.maybe++
 	}
@@ -166,8 +146,9 @@ func (l *Ledger) counts() (confirmed, acked int) {
 
 // Summary is one line.
 func (l *Ledger) Summary() string {
+	faults, _ := l.Wrong()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Sprintf("%d confirmed, %d refused, %d acknowledged, %d delivered again (%d with their acknowledgement on its way), %d faults",
-		l.confirmed, l.refused, l.acked, l.again, l.maybe, l.total)
+		l.confirmed, l.refused, l.acked, l.again, l.maybe, faults)
 }

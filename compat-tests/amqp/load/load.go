@@ -330,7 +330,8 @@ func (l *Load) Progress(ctx context.Context, n int) error {
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("the load does not get on: %s; %v", l.Ledger.Summary(), l.Ledger.wrong)
+	_, wrong := l.Ledger.Wrong()
+	return fmt.Errorf("the load does not get on: %s; %v", l.Ledger.Summary(), wrong)
 }
 
 // Finish ends the producers, waits until every confirmed message was delivered and the queues are

@@ -41,12 +41,11 @@ func (s Source) String() string {
 
 // Ledger may be used by many at a time.
 type Ledger struct {
+	Faults
 	mu        sync.Mutex
 	parts     map[Partition]*column
 	sent      map[int64][]int32 // by producer and sequence: the number of the column that it was sent to
 	committed map[Partition]int64
-	wrong     []string
-	total     int
 }
 
 // column is one partition, by offset.
@@ -87,7 +86,7 @@ func (l *Ledger) Note(p Partition, offset int64, id ID, by Source, who string) {
 	defer l.mu.Unlock()
 	c := l.column(p)
 	if offset < 0 || offset > int64(len(c.ids))+1<<24 { // a wild number must not cost all memory
-		l.failLocked("%s: %v of record %v at offset %d of %s", who, by, id, offset, p)
+		l.Fail("%s: %v of record %v at offset %d of %s", who, by, id, offset, p)
 		return
 	}
 	for int64(len(c.ids)) <= offset {
@@ -95,11 +94,11 @@ func (l *Ledger) Note(p Partition, offset int64, id ID, by Source, who string) {
 		c.told = append(c.told, 0)
 	}
 	if was := c.ids[offset]; was != None && was != id {
-		l.failLocked("%s: offset %d of %s is record %v; it was %v", who, offset, p, id, was)
+		l.Fail("%s: offset %d of %s is record %v; it was %v", who, offset, p, id, was)
 		return
 	}
 	if s := l.sent[id.Producer()]; id.Seq() < 0 || id.Seq() >= int64(len(s)) || s[id.Seq()] != c.num {
-		l.failLocked("%s: offset %d of %s is record %v, which nobody sent there", who, offset, p, id)
+		l.Fail("%s: offset %d of %s is record %v, which nobody sent there", who, offset, p, id)
 		return
 	}
 	c.ids[offset] = id
@@ -111,27 +110,6 @@ func (l *Ledger) Commit(p Partition, offset int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.committed[p] = max(l.committed[p], offset)
-}
-
-// Fail takes down something that must not be.
-func (l *Ledger) Fail(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failLocked(format, args...)
-}
-
-func (l *Ledger) failLocked(format string, args ...any) {
-	l.total++
-	if len(l.wrong) < 100 { // one broken promise is enough; a million lines of it are not
-		l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
-	}
-}
-
-// Wrong are the broken promises so far: how many, and the first hundred.
-func (l *Ledger) Wrong() (int, []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total, append([]string(nil), l.wrong...)
 }
 
 // Ends are the lowest ends that the partitions may have now: behind all that was acknowledged or seen.
