@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp compat compat-kafka compat-failover compat-amqp compat-mqtt oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp compat compat-kafka compat-failover compat-amqp compat-mqtt oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka compat-mqtt compat-amqp oracle-amqp-short crash-short crash-amqp-short cluster-short ## everything that proves a change: unit tests, then real clients
+test: unit compat-kafka compat-mqtt compat-amqp oracle-amqp-short crash-short crash-amqp-short crash-mqtt-short cluster-short ## everything that proves a change: unit tests, then real clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
@@ -83,6 +83,13 @@ crash-amqp: build ## the same as crash, with AMQP queues and consumers
 
 crash-amqp-short: build # three kills, for make test
 	KILLS=3 compat-tests/amqp/crash/run.sh
+
+crash-mqtt: build ## the same as crash, with MQTT's sessions, wills and delayed messages
+	go -C compat-tests/mqtt test ./...
+	compat-tests/mqtt/crash/run.sh
+
+crash-mqtt-short: build # three kills, for make test
+	KILLS=3 compat-tests/mqtt/crash/run.sh
 
 crash: build ## kill -9 under load, again and again, and look for what was lost
 	compat-tests/crash/run.sh

@@ -11,10 +11,12 @@ require (
 	golang.org/x/sys v0.50.0
 	polylog/compat/amqp v0.0.0
 	polylog/compat/harness v0.0.0
+	polylog/compat/mqtt v0.0.0
 )
 
 require (
 	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mochi-mqtt/server/v2 v2.7.9 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 )
@@ -22,4 +24,5 @@ require (
 replace (
 	polylog/compat/amqp => ../amqp
 	polylog/compat/harness => ../harness
+	polylog/compat/mqtt => ../mqtt
 )

@@ -125,6 +125,9 @@ func (r *run) work(schedule []fault) error {
 		}
 	}
 	r.queues.Start(r.ctx, r.seed)
+	if err := r.devices.Start(r.ctx, r.seed); err != nil {
+		return err
+	}
 	begin := time.Now()
 	if err := r.converged(r.convergence(), true); err != nil {
 		return fmt.Errorf("the load does not begin: %w", err)
@@ -156,7 +159,12 @@ func (r *run) work(schedule []fault) error {
 			}
 		}
 	})
-	r.judge("queues: what was confirmed was delivered, in order, flagged, and not after its transaction", func() error { return r.drainQueues(ctx) })
+	r.judge("queues: what was confirmed was delivered, in order, flagged, and not after its transaction", func() error {
+		return r.drain("queues", r.queues.Finish(ctx), r.queues.Ledger)
+	})
+	r.judge("devices: what was acknowledged was delivered, in order, with QoS 2 once, and no session is gone", func() error {
+		return r.drain("devices", r.devices.Finish(ctx), r.devices.Ledger)
+	})
 	stopConsuming()
 	r.load.consuming.Wait()
 	r.ops.wg.Wait()
@@ -166,14 +174,17 @@ func (r *run) work(schedule []fault) error {
 	return nil
 }
 
-// drainQueues ends the load on queues and takes over what its ledger has found.
-func (r *run) drainQueues(ctx context.Context) error {
-	err := r.queues.Finish(ctx)
-	_, wrong := r.queues.Ledger.Wrong()
+// drain takes over what the ledger of a load has found that has finished with err.
+func (r *run) drain(what string, err error, found interface {
+	Wrong() (int, []string)
+	Summary() string
+},
+) error {
+	_, wrong := found.Wrong()
 	for _, w := range wrong {
-		r.ledger.Fail("queues: %s", w)
+		r.ledger.Fail("%s: %s", what, w)
 	}
-	say("queues: %s", r.queues.Ledger.Summary())
+	say("%s: %s", what, found.Summary())
 	return err
 }
 

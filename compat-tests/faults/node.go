@@ -24,8 +24,9 @@ const (
 	nodePort  = 7420
 
 	// amqpAddr is in each node's own namespace, as its clients are: the only user there is yet may come
-	// from the same machine only.
+	// from the same machine only. mqttAddr is as near to its clients.
 	amqpAddr = "127.0.0.1:5672"
+	mqttAddr = "127.0.0.1:1883"
 )
 
 // node is a machine: a host on the network, a disk, and a process that a supervisor starts again

@@ -19,6 +19,7 @@ import (
 	"polylog/compat/faults/netsim"
 	"polylog/compat/harness"
 	"polylog/compat/harness/ledger"
+	mqtt "polylog/compat/mqtt/load"
 )
 
 // convergence is how long after a fault everything may take to be well again, with all nodes up to date.
@@ -41,6 +42,7 @@ type run struct {
 	machine machine
 	load    *records
 	queues  *load.Load
+	devices *mqtt.Load
 	ops     *ops
 
 	passed, failed int
@@ -66,8 +68,8 @@ func (r *run) setUp() error {
 		addr := func(port int) string { return fmt.Sprintf("%s:%d", r.net.Addr(n.host), port) }
 		n.polylog = harness.Polylog{
 			Bin: r.bin, Dir: n.dir, Data: data, KafkaAddr: addr(kafkaPort), AMQPAddr: amqpAddr, HTTPAddr: addr(httpPort),
-			Flush: r.flush,
-			In:    func(start func() error) error { return r.net.Do(n.host, start) },
+			MQTTAddr: mqttAddr, Flush: r.flush,
+			In: func(start func() error) error { return r.net.Do(n.host, start) },
 		}
 		r.identify(n, fmt.Sprintf("n%d", i+1), i > 0)
 		r.nodes = append(r.nodes, n)
@@ -84,13 +86,15 @@ func (r *run) setUp() error {
 	r.queues = load.New(slices.Repeat([]string{amqpAddr}, len(r.nodes))...)
 	r.queues.In = func(i int, dial func() error) error { return r.net.Do(r.nodes[i].host, dial) }
 	r.queues.Pace = 40 * time.Millisecond
+	r.devices = mqtt.New(slices.Repeat([]string{mqttAddr}, len(r.nodes))...)
+	r.devices.In, r.devices.Pace = r.queues.In, 100*time.Millisecond
 	return errors.Join(r.createTopic(), r.queues.Declare())
 }
 
 // identify gives a node its id; one that joins looks for the cluster at the other nodes.
 func (r *run) identify(n *node, id string, joins bool) {
 	n.id = id
-	n.polylog.Args = []string{"--segment-size", r.segment, "--scrub-interval", "10s", "--scrub-rate", "64MiB"}
+	n.polylog.Args = []string{"--segment-size", r.segment, "--scrub-interval", "10s", "--scrub-rate", "64MiB", "--mqtt-max-queued", "1000000"}
 	if r.options.nodes > 1 {
 		n.polylog.Args = append(n.polylog.Args, "--node-id", id, "--node-listen", r.nodeAddr(n.host))
 	}

@@ -18,6 +18,7 @@ type Broker struct {
 	Name  string        // "polylog", "apache" or "rabbitmq"
 	Addr  string        // host:port for Kafka clients
 	AMQP  string        // host:port for AMQP clients
+	MQTT  string        // host:port for MQTT clients
 	HTTP  string        // host:port of health and metrics; Apache Kafka has none
 	Ready time.Duration // from the start of the process to the first accepted connection
 }
@@ -29,6 +30,7 @@ type Polylog struct {
 	Data      string                         // the data directory, where it is not in Dir
 	KafkaAddr string                         // "" is a port that the system chooses
 	AMQPAddr  string                         // the same
+	MQTTAddr  string                         // the same
 	HTTPAddr  string                         // the same
 	Flush     string                         // "" is the default
 	Args      []string                       // further flags
@@ -54,7 +56,7 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 	data := cmp.Or(o.Data, filepath.Join(o.Dir, "data"))
 	args := []string{
 		"serve", "--data-dir", data, "--addr-file", addrs,
-		"--mqtt-listen", "127.0.0.1:0", "--mqtt-ws-listen", "127.0.0.1:0",
+		"--mqtt-listen", cmp.Or(o.MQTTAddr, "127.0.0.1:0"), "--mqtt-ws-listen", "127.0.0.1:0",
 		"--kafka-listen", cmp.Or(o.KafkaAddr, "127.0.0.1:0"), "--http-listen", cmp.Or(o.HTTPAddr, "127.0.0.1:0"),
 		"--amqp-listen", cmp.Or(o.AMQPAddr, "127.0.0.1:0"),
 	}
@@ -89,6 +91,8 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 				b.Addr = addr
 			case "amqp":
 				b.AMQP = addr
+			case "mqtt":
+				b.MQTT = addr
 			case "http":
 				b.HTTP = addr
 			}

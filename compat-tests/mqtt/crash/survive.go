@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/compat/mqtt/load"
+)
+
+// survivors are messages that a broker has for later when it is killed: wills of clients that are
+// connected then, and delayed ones. Each must come once, in its time, to a subscriber whose session is
+// in the broker too; what was taken back must not come.
+type survivors struct {
+	load  *load.Load
+	made  int            // kills that there were
+	conns []*load.Client // clients that are connected when the broker is killed
+}
+
+const watcher = "watcher"
+
+// watchSurvivors subscribes.
+func watchSurvivors(l *load.Load) (*survivors, error) {
+	w := &survivors{load: l}
+	c, _, err := l.Dial(load.Connect{ID: watcher, Expiry: 3600})
+	if err != nil {
+		return nil, err
+	}
+	return w, errors.Join(c.Subscribe(packets.Subscription{Filter: "survive/#", Qos: 2}), c.Leave())
+}
+
+// make has everything in the broker that is to survive kill number n.
+func (w *survivors) make(n int) error {
+	w.made = n
+	name := func(kind string) string { return fmt.Sprintf("survive/%s/%d", kind, n) }
+	for _, c := range []struct {
+		kind   string
+		will   load.Will
+		expiry uint32
+		polite bool
+	}{
+		{kind: "will"},
+		{kind: "stays", expiry: 3600},
+		{kind: "retained", will: load.Will{Retain: true}},
+		{kind: "late", will: load.Will{Delay: 2}, expiry: 3600},
+		{kind: "polite", expiry: 3600, polite: true},
+	} {
+		will := c.will
+		will.Topic, will.Payload = name(c.kind), "gone"
+		client, _, err := w.load.Dial(load.Connect{ID: fmt.Sprintf("%s-%d", c.kind, n), Expiry: c.expiry, Will: &will})
+		if err != nil {
+			return err
+		}
+		if c.polite {
+			if err := client.Leave(); err != nil {
+				return err
+			}
+			continue
+		}
+		w.conns = append(w.conns, client)
+	}
+	client, _, err := w.load.Dial(load.Connect{ID: "delays", Clean: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		client.Publish("$delayed/1/"+name("delayed"), "1", 1, false),
+		client.Publish("$delayed/1/"+name("exactly"), "2", 2, false),
+		client.Publish(name("kept"), "3", 1, true),
+		client.Leave(),
+	)
+}
+
+// killed is told that the broker was killed.
+func (w *survivors) killed() {
+	for _, c := range w.conns {
+		_ = c.Close() // its broker is gone
+	}
+	w.conns = nil
+}
+
+// judge looks whether all came, and once.
+func (w *survivors) judge() {
+	came := map[string]int{}
+	c, present, err := w.load.Dial(load.Connect{ID: watcher, Expiry: 3600})
+	if err != nil || !present {
+		w.load.Ledger.Fail("the watcher's session: present %v, %v", present, err)
+		return
+	}
+	defer func() { _ = c.Close() }()
+	kinds := []string{"will", "stays", "retained", "late", "delayed", "exactly", "kept"}
+	held := map[uint16]struct{}{}
+	for end := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(end); {
+		var pk packets.Packet
+		wait := 5 * time.Second // what comes late is there long before
+		if len(came) >= w.made*len(kinds) {
+			wait = time.Second
+		}
+		if pk, err = c.Read(wait); err != nil {
+			break
+		}
+		switch pk.FixedHeader.Type {
+		case packets.Publish:
+			if _, again := held[pk.PacketID]; !again || pk.FixedHeader.Qos < 2 {
+				came[pk.TopicName]++
+			}
+			if pk.FixedHeader.Qos == 2 {
+				held[pk.PacketID] = struct{}{}
+				err = c.Ack(packets.Pubrec, pk.PacketID)
+			} else {
+				err = c.Ack(packets.Puback, pk.PacketID)
+			}
+		case packets.Pubrel:
+			delete(held, pk.PacketID)
+			err = c.Ack(packets.Pubcomp, pk.PacketID)
+		}
+	}
+	for n := 1; n <= w.made; n++ {
+		for _, kind := range kinds {
+			name := fmt.Sprintf("survive/%s/%d", kind, n)
+			if came[name] != 1 {
+				w.load.Ledger.Fail("%s came %d times", name, came[name])
+			}
+			delete(came, name)
+		}
+	}
+	for name := range came {
+		w.load.Ledger.Fail("%s came", name)
+	}
+	w.retained()
+}
+
+// retained looks whether retained messages are there.
+func (w *survivors) retained() {
+	c, _, err := w.load.Dial(load.Connect{ID: "late", Clean: true})
+	if err == nil {
+		err = c.Subscribe(packets.Subscription{Filter: "survive/#", Qos: 0})
+	}
+	if err != nil {
+		w.load.Ledger.Fail("retained messages: %v", err)
+		return
+	}
+	defer func() { _ = c.Close() }()
+	for n := range 2 * w.made {
+		if pk, err := c.Read(5 * time.Second); err != nil || !pk.FixedHeader.Retain {
+			w.load.Ledger.Fail("%d retained messages came: %v", n, err)
+			return
+		}
+	}
+}
