@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp compat compat-kafka compat-failover compat-amqp compat-mqtt oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench-cluster: build ## compare three nodes with one; see docs/benchmarks.md
 
 bench-amqp: build ## compare with RabbitMQ, by its own load generator; see docs/benchmarks.md
 	bench/amqp/run.sh
+
+bench-mqtt: build ## compare with Mosquitto, by one client for both; see docs/benchmarks.md
+	bench/mqtt/run.sh
 
 bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
 	bench/run.sh

@@ -15,7 +15,7 @@ import (
 // Broker is a running broker. It has the addresses of the protocols that it speaks.
 type Broker struct {
 	*Process
-	Name  string        // "polylog", "apache" or "rabbitmq"
+	Name  string        // "polylog", "apache", "rabbitmq" or "mosquitto"
 	Addr  string        // host:port for Kafka clients
 	AMQP  string        // host:port for AMQP clients
 	MQTT  string        // host:port for MQTT clients
