@@ -40,7 +40,7 @@ type Polylog struct {
 
 // At is o with the addresses of a broker that it has started.
 func (o Polylog) At(b *Broker) Polylog {
-	o.KafkaAddr, o.AMQPAddr, o.HTTPAddr = b.Addr, b.AMQP, b.HTTP
+	o.KafkaAddr, o.AMQPAddr, o.MQTTAddr, o.HTTPAddr = b.Addr, b.AMQP, b.MQTT, b.HTTP
 	return o
 }
 

@@ -15,25 +15,25 @@ import (
 // in the broker too; what was taken back must not come.
 type survivors struct {
 	load  *load.Load
-	made  int            // kills that there were
+	made  int            // how many times
 	conns []*load.Client // clients that are connected when the broker is killed
 }
 
 const watcher = "watcher"
 
-// watchSurvivors subscribes.
-func watchSurvivors(l *load.Load) (*survivors, error) {
-	w := &survivors{load: l}
-	c, _, err := l.Dial(load.Connect{ID: watcher, Expiry: 3600})
+// watch subscribes.
+func (w *survivors) watch() error {
+	c, _, err := w.load.Dial(load.Connect{ID: watcher, Expiry: 3600})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return w, errors.Join(c.Subscribe(packets.Subscription{Filter: "survive/#", Qos: 2}), c.Leave())
+	return errors.Join(c.Subscribe(packets.Subscription{Filter: "survive/#", Qos: 2}), c.Leave())
 }
 
-// make has everything in the broker that is to survive kill number n.
-func (w *survivors) make(n int) error {
-	w.made = n
+// make has everything in the broker that is to survive the next kill.
+func (w *survivors) make() error {
+	w.made++
+	n := w.made
 	name := func(kind string) string { return fmt.Sprintf("survive/%s/%d", kind, n) }
 	for _, c := range []struct {
 		kind   string

@@ -3,11 +3,14 @@ package load
 import (
 	"fmt"
 	"sync"
+
+	"polylog/compat/harness/ledger"
 )
 
 // Ledger is what the outside world knows of the messages. It takes down each broken promise: a message
 // that is lost, or out of order, or of QoS 2 and there twice.
 type Ledger struct {
+	ledger.Faults
 	mu     sync.Mutex // guards what follows
 	lines  map[lineID]*line
 	views  []string
@@ -15,8 +18,6 @@ type Ledger struct {
 	acked  int             // publishes that were acknowledged
 	came   int             // deliveries
 	again  int             // of them, of QoS 1, those beyond the first
-	total  int
-	wrong  []string
 }
 
 // lineID is what one publisher publishes with one QoS: to one topic name, numbered from 0.
@@ -40,27 +41,6 @@ func newLedger(views map[string]bool) *Ledger {
 		l.views = append(l.views, v)
 	}
 	return l
-}
-
-// Fail takes down something that must not be.
-func (l *Ledger) Fail(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failLocked(format, args...)
-}
-
-func (l *Ledger) failLocked(format string, args ...any) {
-	l.total++
-	if len(l.wrong) < 100 { // one broken promise is enough; a million lines of it are not
-		l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
-	}
-}
-
-// Wrong are the broken promises so far: how many, and the first hundred.
-func (l *Ledger) Wrong() (int, []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total, append([]string(nil), l.wrong...)
 }
 
 // sent takes down that the next message of a line is about to be published, and tells its number.
@@ -93,17 +73,17 @@ func (l *Ledger) deliver(view, who string, id lineID, number int) {
 	defer l.mu.Unlock()
 	n := l.lines[id]
 	if n == nil || number < 0 || number >= len(n.acked) {
-		l.failLocked("%s got %d of %+v, which nobody sent", who, number, id)
+		l.Fail("%s got %d of %+v, which nobody sent", who, number, id)
 		return
 	}
 	l.came++
 	switch seen := n.seen[view]; {
 	case seen[number] && id.qos == 2:
-		l.failLocked("%s got %d of %+v twice; the last one was %d", who, number, id, n.last[view]-1)
+		l.Fail("%s got %d of %+v twice; the last one was %d", who, number, id, n.last[view]-1)
 	case seen[number]:
 		l.again++
 	case !l.shared[view] && number != n.last[view]:
-		l.failLocked("%s got %d of %+v after %d", who, number, id, n.last[view]-1)
+		l.Fail("%s got %d of %+v after %d", who, number, id, n.last[view]-1)
 		fallthrough
 	default:
 		seen[number] = true
@@ -144,7 +124,8 @@ func (l *Ledger) counts() (acked, came int) {
 
 // Summary is one line.
 func (l *Ledger) Summary() string {
+	faults, _ := l.Wrong()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("%d acknowledged, %d delivered (%d of QoS 1 again), %d faults", l.acked, l.came, l.again, l.total)
+	return fmt.Sprintf("%d acknowledged, %d delivered (%d of QoS 1 again), %d faults", l.acked, l.came, l.again, faults)
 }
