@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"polylog/core/accept"
 	"polylog/core/message"
 	"polylog/router"
 )
@@ -136,32 +137,7 @@ func (s *Server) Serve(l net.Listener) {
 		return
 	}
 	s.listeners = append(s.listeners, l)
-	s.wg.Go(func() { s.accept(l) })
-}
-
-func (s *Server) accept(l net.Listener) {
-	delay := 5 * time.Millisecond
-	for {
-		nc, err := l.Accept()
-		if s.isStopping() {
-			if err == nil {
-				_ = nc.Close()
-			}
-			return
-		}
-		if err != nil { // out of file descriptors, most likely: wait for some to come back
-			s.log.Error("amqp listener cannot accept", "err", err, "retry", delay)
-			select {
-			case <-time.After(delay):
-			case <-s.stopping:
-				return
-			}
-			delay = min(2*delay, time.Second)
-			continue
-		}
-		delay = 5 * time.Millisecond
-		s.startConn(nc)
-	}
+	s.wg.Go(func() { accept.Loop(l, s.stopping, s.log, s.startConn) })
 }
 
 // startConn serves nc unless there are too many connections already.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"polylog/core"
+	"polylog/core/accept"
 	"polylog/protocols/kafka/group"
 	"polylog/router"
 )
@@ -141,32 +142,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Serve() {
 	s.wg.Go(s.groups.run)
 	for _, l := range s.opts.Listeners {
-		s.wg.Go(func() { s.accept(l) })
-	}
-}
-
-func (s *Server) accept(l net.Listener) {
-	delay := 5 * time.Millisecond
-	for {
-		nc, err := l.Accept()
-		if s.isStopping() {
-			if err == nil {
-				_ = nc.Close()
-			}
-			return
-		}
-		if err != nil { // out of file descriptors, most likely: wait for some to come back
-			s.log.Error("kafka listener cannot accept", "err", err, "retry", delay)
-			select {
-			case <-time.After(delay):
-			case <-s.stopping:
-				return
-			}
-			delay = min(2*delay, time.Second)
-			continue
-		}
-		delay = 5 * time.Millisecond
-		s.startConn(nc)
+		s.wg.Go(func() { accept.Loop(l, s.stopping, s.log, s.startConn) })
 	}
 }
 

@@ -7,37 +7,22 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/gorilla/websocket"
+
+	"polylog/core/accept"
 )
 
 // accept serves a listener until it is closed.
 func (s *Server) accept(l net.Listener) {
-	delay := 5 * time.Millisecond
-	for {
-		nc, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of file descriptors, most likely: wait for some to come back
-			s.log.Error("mqtt listener cannot accept", "err", err, "retry", delay)
-			select {
-			case <-time.After(delay):
-			case <-s.ctx.Done():
-				return
-			}
-			delay = min(2*delay, time.Second)
-			continue
-		}
-		delay = 5 * time.Millisecond
+	accept.Loop(l, s.ctx.Done(), s.log, func(nc net.Conn) {
 		c := newConn(s, nc)
 		if !s.register(c) {
 			_ = nc.Close()
-			continue
+			return
 		}
 		s.wg.Go(c.serve)
-	}
+	})
 }
 
 // serveWebSocket serves a listener for WebSocket (section 6) until it is closed.
