@@ -20,6 +20,7 @@ var scenarios = []scenario{
 	{"three nodes form a cluster", false, form},
 	{"what must not join is refused", false, refusals},
 	{"rolling restart", false, rollingRestart},
+	{"wills of a killed node's clients", false, wills},
 	{"kill -9 of each node", true, killEach},
 	{"a node is removed", false, removed},
 	{"... and joins with an empty directory", true, rejoined},

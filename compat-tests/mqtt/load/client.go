@@ -42,6 +42,15 @@ const patience = 5 * time.Second
 // errRefused is a CONNACK that says no.
 var errRefused = errors.New("refused")
 
+// Dial connects a client to a broker; present says whether its session was there.
+func Dial(addr string, o Connect) (c *Client, present bool, err error) {
+	nc, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return nil, false, err
+	}
+	return open(nc, o)
+}
+
 // open connects over nc, which is closed when that fails.
 func open(nc net.Conn, o Connect) (c *Client, present bool, err error) {
 	c = &Client{nc: nc, r: bufio.NewReaderSize(nc, 16<<10), w: bufio.NewWriterSize(nc, 16<<10)}
@@ -52,7 +61,7 @@ func open(nc net.Conn, o Connect) (c *Client, present bool, err error) {
 	}()
 	pk := packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Connect},
-		Connect:     packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: o.ID, Clean: o.Clean, Keepalive: 30},
+		Connect:     packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: o.ID, Clean: o.Clean, Keepalive: 120},
 		Properties:  packets.Properties{SessionExpiryInterval: o.Expiry, SessionExpiryIntervalFlag: true, ReceiveMaximum: o.ReceiveMaximum},
 	}
 	if w := o.Will; w != nil {
