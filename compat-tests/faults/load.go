@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -39,10 +41,37 @@ type records struct {
 // at once, so that a gap is the broker's and not theirs.
 func impatient(addrs []string) []kgo.Opt {
 	return []kgo.Opt{
-		kgo.SeedBrokers(addrs...), kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second),
+		kgo.SeedBrokers(addrs...), kgo.Dialer(new(dialer).dial), kgo.RequestTimeoutOverhead(time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 	}
+}
+
+// dialer gives up after a second, and at once where it has just given up: the client would wait that
+// long for each request that it had in flight to a node that was cut off, one after the other.
+type dialer struct {
+	mu     sync.Mutex
+	failed map[string]time.Time
+}
+
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	const patience = time.Second
+	d.mu.Lock()
+	again := time.Since(d.failed[addr]) > patience
+	d.mu.Unlock()
+	if !again {
+		return nil, fmt.Errorf("dial %s: nobody answered less than %v ago", addr, patience)
+	}
+	c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, network, addr)
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() && ctx.Err() == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.failed == nil {
+			d.failed = map[string]time.Time{}
+		}
+		d.failed[addr] = time.Now()
+	}
+	return c, err
 }
 
 // withoutGreeting has a client send its requests first on a new connection, and not ask for the

@@ -20,6 +20,10 @@ type Load struct {
 	producers sync.WaitGroup
 }
 
+// stay is how many records a producer sends to one partition before it goes to another, on average:
+// batches are of several records then, and so much fewer.
+const stay = 8
+
 // Producer is one of them.
 type Producer struct {
 	Num        int64 // names it in the ledger
@@ -62,18 +66,22 @@ func (l *Load) run(ctx context.Context, p *Producer) {
 	var inFlight sync.WaitGroup
 	defer inFlight.Wait()
 	window := make(chan struct{}, p.Window)
+	part := Partition{Topic: p.Topic}
 	for seq := int64(0); !l.stopping.Load() && ctx.Err() == nil; {
 		<-tick.C
 		for range 1 + rng.IntN(p.Burst) {
 			id := NewID(p.Num, seq)
 			seq++
-			part := Partition{p.Topic, int32(rng.IntN(p.Partitions))}
+			if rng.IntN(stay) == 0 {
+				part.Num = int32(rng.IntN(p.Partitions))
+			}
+			to := part
 			value := Value(id, p.Size(rng))
 			window <- struct{}{}
 			inFlight.Add(1)
 			l.Sent.Add(1)
-			l.Ledger.Sent(part, id)
-			p.Send(part, value, func(offset int64, err error) {
+			l.Ledger.Sent(to, id)
+			p.Send(to, value, func(offset int64, err error) {
 				defer func() { <-window; inFlight.Done() }()
 				switch {
 				case errors.Is(err, context.Canceled):
@@ -81,9 +89,9 @@ func (l *Load) run(ctx context.Context, p *Producer) {
 					l.Ledger.Fail("%s: record %v was given up: %v", who, id, err)
 				default:
 					l.Acked.Add(1)
-					l.Ledger.Note(part, offset, id, Ack, who)
+					l.Ledger.Note(to, offset, id, Ack, who)
 					if p.Noted != nil {
-						p.Noted(part, offset, id)
+						p.Noted(to, offset, id)
 					}
 				}
 			})
