@@ -43,11 +43,12 @@ var mayImport = map[string][]string{
 	"protocols/amqp/spec":     {"core/message"},
 	"protocols/amqp/spec/gen": {},
 	"protocols/mqtt":          {"core", "core/accept", "core/message", "core/topicfilter", "core/wire", "router"},
-	"protocols/http":          {"core", "core/message", "core/wire", "router", "protocols/http/front", "protocols/http/filter", "protocols/http/subscription", "protocols/http/webhook"},
+	"protocols/http":          {"core", "core/message", "core/wire", "router", "protocols/http/front", "protocols/http/filter", "protocols/http/hook", "protocols/http/subscription", "protocols/http/webhook"},
 	"protocols/http/front":    {"core"},
 	"cmd/polylog/config":      {"router", "protocols/mqtt"},
 
 	"protocols/http/filter":       {"core", "core/message"},
+	"protocols/http/hook":         {"core", "protocols/http/front", "protocols/http/subscription"},
 	"protocols/http/subscription": {"core", "router", "protocols/http/filter"},
 	"protocols/http/webhook":      {"core", "core/message", "router", "protocols/http/filter", "protocols/http/subscription"},
 

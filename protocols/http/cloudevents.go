@@ -52,8 +52,14 @@ func fromEvents(ctx *fasthttp.RequestCtx, kind string, body []byte, now int64) (
 // binaryEvent is an event whose attributes are the request's headers ce-….
 func binaryEvent(ctx *fasthttp.RequestCtx, body []byte, now int64) incoming {
 	m := fromRaw(ctx, body, now)
+	m.event(m.eventHeaders(&ctx.Request.Header))
+	return m
+}
+
+// eventHeaders takes the request's headers ce-…, which are an event's attributes.
+func (m *incoming) eventHeaders(h *fasthttp.RequestHeader) map[string]string {
 	attributes := map[string]string{}
-	for k, v := range ctx.Request.Header.All() {
+	for k, v := range h.All() {
 		name, ok := strings.CutPrefix(strings.ToLower(string(k)), "ce-")
 		if !ok {
 			continue
@@ -65,8 +71,7 @@ func binaryEvent(ctx *fasthttp.RequestCtx, body []byte, now int64) incoming {
 		attributes[name] = value
 		m.Headers = append(m.Headers, message.Header{Name: "ce_" + name, Value: message.String(value)})
 	}
-	m.event(attributes)
-	return m
+	return attributes
 }
 
 // eventHeader is what a header's value stands for: HTTP binding, 3.1.3.2.

@@ -52,7 +52,7 @@ func publishToTopic(c *call) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.topicToWrite()
+	t, err := c.topicToWrite(c.name("topic"))
 	if err != nil {
 		return err
 	}

@@ -215,6 +215,17 @@ type rotateSpec struct {
 	KeepMs *int64 `json:"keepMs"` // how long the old ones go on signing; a day where it is left out
 }
 
+func (s *rotateSpec) keep() (int64, error) {
+	keep := subscription.KeepSecret.Milliseconds()
+	if s.KeepMs != nil {
+		keep = *s.KeepMs
+	}
+	if most := subscription.MaxKeepSecret.Milliseconds(); keep < 0 || keep > most {
+		return 0, invalid("keepMs is %d, want 0 to %d", keep, most)
+	}
+	return keep, nil
+}
+
 // rotateSecret gives the endpoint a new secret. For a while requests are signed by the old
 // ones, too.
 func rotateSecret(c *call) error {
@@ -226,12 +237,9 @@ func rotateSecret(c *call) error {
 	if err != nil {
 		return err
 	}
-	keep := subscription.KeepSecret.Milliseconds()
-	if spec.KeepMs != nil {
-		keep = *spec.KeepMs
-	}
-	if most := subscription.MaxKeepSecret.Milliseconds(); keep < 0 || keep > most {
-		return invalid("keepMs is %d, want 0 to %d", keep, most)
+	keep, err := spec.keep()
+	if err != nil {
+		return err
 	}
 	next, generated := subscription.Secret{Key: spec.Secret}, ""
 	if spec.Secret == "" {

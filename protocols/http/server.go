@@ -3,6 +3,7 @@
 // leaves no connection and no running handler behind.
 //
 //	/v1/…                topics, queues and their messages: docs/http.md
+//	POST /hooks/…        other people's webhooks
 //	GET /openapi.json    the same for machines: OpenAPI 3.1
 //	GET /health/live     200 while the process runs
 //	GET /health/ready    200 when it can serve, else 503 and the reasons
@@ -58,6 +59,7 @@ type Server struct {
 	front   *front.Server
 	routes  map[string]fasthttp.RequestHandler
 	answers *prometheus.CounterVec // by status code
+	hooked  *prometheus.CounterVec // webhooks that came in, by what became of them
 	calls   *front.Mux[handler]
 	api     atomic.Pointer[api] // nil: not open yet
 	turn    atomic.Uint32       // of messages without a key
@@ -73,7 +75,10 @@ func New(o Options) *Server {
 			Name: "polylog_http_requests_total", Help: "HTTP requests answered, by status code.",
 		}, []string{"code"}),
 	}
-	o.Registry.MustRegister(s.answers)
+	s.hooked = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "polylog_hook_requests_total", Help: "Webhooks that came to hooks, by what became of them.",
+	}, []string{"outcome"})
+	o.Registry.MustRegister(s.answers, s.hooked)
 	s.routes = s.table()
 	s.front = front.New(front.Options{
 		Listener: o.Listener, Handle: s.serve, Logger: o.Logger, MaxBody: o.MaxBody, BodyMemory: o.BodyMemory,

@@ -245,12 +245,14 @@ func getTopicConfigs(c *call) error {
 
 // topicToWrite finds the topic that is published to, or makes it, where the configuration
 // allows that, as Kafka's producers have it.
-func (c *call) topicToWrite() (*router.Topic, error) {
-	n := c.name("topic")
+func (c *call) topicToWrite(n core.Name) (*router.Topic, error) {
 	if t, ok := c.router.Topic(n); ok {
 		return t, nil
 	}
-	t, err := c.topic(router.OpWrite)
+	if err := c.may(router.OpWrite, router.ResourceTopic, n); err != nil {
+		return nil, err
+	}
+	t, err := c.findTopic(n)
 	if core.KindOf(err) != core.NotFound || !c.router.BrokerConfig().AutoCreateTopics {
 		return t, err
 	}

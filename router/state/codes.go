@@ -62,6 +62,8 @@ const (
 	CodeDeleteSubscription  core.Code = 91
 	CodeSeekSubscription    core.Code = 92
 	CodePublishOnce         core.Code = 93
+	CodeSetHook             core.Code = 94
+	CodeDeleteHook          core.Code = 95
 	CodeNoteEndpoint        core.Code = 96
 )
 
@@ -123,6 +125,8 @@ var levels = [256]uint8{
 	CodeDeleteSubscription:  3,
 	CodeSeekSubscription:    3,
 	CodePublishOnce:         3,
+	CodeSetHook:             3,
+	CodeDeleteHook:          3,
 	CodeNoteEndpoint:        3,
 }
 

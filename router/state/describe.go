@@ -154,6 +154,14 @@ func Describe(code core.Code, body []byte) string {
 			return fmt.Sprintf("publish once: %d bytes that cannot be read: %v", len(body), err)
 		}
 		return fmt.Sprintf("publish once key=%q digest=%x batches=%d bytes=%d", c.Key, c.Digest, len(c.Batches), len(body))
+	case CodeSetHook:
+		return describe("set hook", body, func(body []byte) (SetHook, error) {
+			c, err := decodeSetHook(body)
+			c.Secrets = fmt.Sprintf("(%d bytes)", len(c.Secrets))
+			return c, err
+		})
+	case CodeDeleteHook:
+		return describe("delete hook", body, decodeDeleteHook)
 	case CodeNoteEndpoint:
 		c, err := decodeNoteEndpoint(body)
 		if err != nil {

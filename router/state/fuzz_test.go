@@ -84,6 +84,8 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeSetSubscription, (*SetSubscription).Command)
 		again(t, b, decodeDeleteSubscription, (*DeleteSubscription).Command)
 		again(t, b, decodeSeekSubscription, (*SeekSubscription).Command)
+		again(t, b, decodeSetHook, (*SetHook).Command)
+		again(t, b, decodeDeleteHook, (*DeleteHook).Command)
 		again(t, b, decodeNoteEndpoint, (*NoteEndpoint).Command)
 		again(t, b, decodeSettleFull, (*Settle).Command)
 		again(t, b, decodeTick, (*Tick).Command)

@@ -24,6 +24,7 @@ import (
 //	i d <kind> <id u64> <exchange u64> <len, key> <digest>   nothing: the same, below its destination
 //	k <len, namespace> <name>      a retained message of MQTT, null characters for slashes
 //	j e <len, namespace> <name>    what is known of a subscription's endpoint
+//	j h <len, namespace> <name>    a hook
 //	j o <key>                      what was published once under a key
 //	j s <len, namespace> <name>    a subscription
 //	j t <due u64> <key>            nothing: when that is forgotten

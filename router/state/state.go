@@ -342,6 +342,10 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.publishOnce(tx, c, body, pos)
 	case CodeSeekSubscription:
 		return s.seekSubscription(tx, body)
+	case CodeSetHook:
+		return s.setHook(tx, c, body)
+	case CodeDeleteHook:
+		return s.deleteHook(tx, body)
 	case CodeNoteEndpoint:
 		return s.noteEndpoint(tx, body)
 	case CodeDigest:

@@ -55,6 +55,9 @@ func (s *script) subscriptionCommand() (core.Command, func(core.Result) string) 
 	if c, show := s.endpointCommand(name); show != nil {
 		return c, show
 	}
+	if c, show := s.hookCommand(name); show != nil {
+		return c, show
+	}
 	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
 	return core.Command{}, nil
 }
@@ -73,12 +76,14 @@ func everyHTTPCommand(t testing.TB) []core.Command {
 	once := PublishOnce{Key: "k", Window: 1000, Batches: []QueueBatch{{1, batch(t, 1, 7, core.Nobody)}, {2, batch(t, 2, 7, core.Nobody)}}}
 	other := PublishOnce{Key: "k", Digest: [16]byte{1}, Window: 1000, Batches: []QueueBatch{{1, batch(t, 1, 7, core.Nobody)}}}
 	note := NoteEndpoint{Name: core.TopicName("s"), Created: 1, Note: []byte("failing")}
+	hook, drop := SetHook{Name: core.TopicName("h"), Settings: "{}", Secrets: "s"}, DeleteHook{Name: core.TopicName("h")}
 	return append(everySubscriptionCommand(), once.Command(), once.Command(), other.Command(),
-		note.Command())
+		note.Command(), hook.Command(), hook.Command(), drop.Command(), hook.Command())
 }
 
-// dumpSubscriptions shows the subscriptions, by name.
+// dumpSubscriptions shows the subscriptions and the hooks, by name.
 func (m *machine) dumpSubscriptions(b *strings.Builder) {
+	m.dumpHooks(b)
 	all, err := ReadSubscriptions(m.store, core.DefaultNamespace, "", 1000)
 	m.must(err)
 	for _, s := range all {
