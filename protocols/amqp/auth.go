@@ -125,13 +125,13 @@ func (s *Server) serverProperties() message.Table {
 		{Name: "capabilities", Value: message.Nested(caps)},
 		{Name: "cluster_name", Value: text(s.opts.ClusterName)},
 		{Name: "copyright", Value: text("The authors of Polylog")},
-		{Name: "information", Value: text("AMQP 0-9-1 as RabbitMQ " + emulated + " speaks it")},
+		{Name: "information", Value: text("AMQP 0-9-1 as RabbitMQ " + Version + " speaks it")},
 		{Name: "platform", Value: text("Go")},
 		{Name: "product", Value: text("Polylog")},
-		{Name: "version", Value: text(emulated)},
+		{Name: "version", Value: text(Version)},
 	}
 }
 
-// emulated is the version that clients are told, for some decide by it what to expect: that of
+// Version is the version that clients are told, for some decide by it what to expect: that of
 // the RabbitMQ whose behaviour this is.
-const emulated = "4.3.0"
+const Version = "4.3.0"

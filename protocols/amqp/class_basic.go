@@ -18,7 +18,9 @@ func (ch *channel) basicQos(_ context.Context, m *spec.BasicQos) error {
 	if m.PrefetchSize != 0 {
 		return hard(spec.NotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
 	}
+	ch.mu.Lock()
 	ch.prefetch = int(m.PrefetchCount)
+	ch.mu.Unlock()
 	ch.send(&spec.BasicQosOk{})
 	return nil
 }
@@ -45,7 +47,7 @@ func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error
 	if tag == "" {
 		tag = serverNamed("amq.ctag-")
 	}
-	k, err := ch.consume(ctx, q, tag, m.NoAck, m.Exclusive, m.Arguments)
+	k, err := ch.consume(ctx, q, tag, m)
 	if err != nil {
 		return err
 	}

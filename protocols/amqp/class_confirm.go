@@ -12,7 +12,9 @@ func (ch *channel) confirmSelect(_ context.Context, m *spec.ConfirmSelect) error
 	if ch.tx != nil {
 		return soft(spec.PreconditionFailed, "cannot switch from tx to confirm mode")
 	}
+	ch.confirms.mu.Lock()
 	ch.confirms.on = true
+	ch.confirms.mu.Unlock()
 	ch.reply(m.NoWait, &spec.ConfirmSelectOk{})
 	return nil
 }
@@ -22,7 +24,7 @@ func (ch *channel) confirmSelect(_ context.Context, m *spec.ConfirmSelect) error
 type confirms struct {
 	turn
 	ch *channel
-	on bool // the reader's own
+	on bool // written by the reader, under mu
 
 	mu      sync.Mutex // guards what follows
 	last    uint64     // number of the last publish

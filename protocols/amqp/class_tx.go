@@ -13,7 +13,9 @@ func (ch *channel) txSelect(_ context.Context, _ *spec.TxSelect) error {
 		return soft(spec.PreconditionFailed, "cannot switch from confirm to tx mode")
 	}
 	if ch.tx == nil {
+		ch.mu.Lock()
 		ch.tx = &transaction{ch: ch}
+		ch.mu.Unlock()
 	}
 	ch.send(&spec.TxSelectOk{})
 	return nil

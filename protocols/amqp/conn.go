@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -40,6 +41,7 @@ type conn struct {
 	nc     net.Conn
 	br     *bufio.Reader
 	log    *slog.Logger
+	inside bool                    // it is this process's own
 	name   string                  // unique in the cluster and over time
 	cancel context.CancelCauseFunc // ends the connection's context
 	wg     sync.WaitGroup          // the writer, and what async started
@@ -54,9 +56,11 @@ type conn struct {
 	frameMax   int
 	channelMax int
 	opened     bool // connection.open was answered
+	connected  time.Time
+	properties message.Table // that the client gave
 
 	decoder   spec.Decoder
-	channels  map[uint16]*channel // changed under out.mu, for the sweep
+	channels  map[uint16]*channel // changed under out.mu, for the sweep and for who lists them
 	announced int                 // bytes of the bodies that are being received in several frames, once they are whole
 
 	out      output
@@ -78,7 +82,10 @@ func newConn(srv *Server, nc net.Conn, name string, cancel context.CancelCauseFu
 		log:      srv.log.With("client", nc.RemoteAddr().String()),
 		frameMax: handshakeFrameMax,
 		channels: map[uint16]*channel{},
+
+		connected: srv.opts.Clock(),
 	}
+	_, c.inside = nc.(insideConn)
 	c.heart.init(nc)
 	c.br = bufio.NewReaderSize(&c.heart, readBufferSize)
 	c.out.init()

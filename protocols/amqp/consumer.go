@@ -19,6 +19,11 @@ type consumer struct {
 	queue *router.Queue
 	noAck bool
 
+	// As the client asked for it.
+	exclusive bool
+	prefetch  int
+	arguments message.Table
+
 	from    *router.Consumer // guarded by channel.mu until started; then it does not change
 	started bool             // consume-ok was sent; guarded by channel.mu
 	ended   bool             // no more deliveries; guarded by channel.mu
@@ -34,18 +39,18 @@ const takeAtOnce = 64
 const bufferedDeliveries = 512
 
 // consume begins to consume a queue. The consumer gives no deliveries before start.
-func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, noAck, exclusive bool, args message.Table) (*consumer, error) {
-	if exclusive && q.SingleActive {
+func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, m *spec.BasicConsume) (*consumer, error) {
+	if m.Exclusive && q.SingleActive {
 		return nil, soft(spec.AccessRefused, "%s in exclusive use", ch.conn.queueText(q.Name.Name))
 	}
-	priority, err := ch.consumerPriority(q, args)
+	priority, err := ch.consumerPriority(q, m.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	k := &consumer{ch: ch, tag: tag, queue: q, noAck: noAck}
-	k.timeout = ch.conn.ackTimeout(q, args)
+	k := &consumer{ch: ch, tag: tag, queue: q, noAck: m.NoAck, exclusive: m.Exclusive, prefetch: ch.prefetch, arguments: m.Arguments}
+	k.timeout = ch.conn.ackTimeout(q, m.Arguments)
 	prefetch := ch.prefetch
-	if noAck {
+	if m.NoAck {
 		prefetch = 0 // nothing is ever unacknowledged
 	}
 	from, err := ch.conn.srv.router.Consume(ctx, ch.conn.principal, router.ConsumeSpec{
@@ -53,8 +58,8 @@ func (ch *channel) consume(ctx context.Context, q *router.Queue, tag string, noA
 		Prefetch:  prefetch,
 		Buffer:    bufferedDeliveries,
 		Priority:  priority,
-		Exclusive: exclusive,
-		CountLost: q.Kind == router.Quorum && !noAck,
+		Exclusive: m.Exclusive,
+		CountLost: q.Kind == router.Quorum && !m.NoAck,
 		Wake:      func() { ch.conn.ready(k) },
 	})
 	switch core.KindOf(err) {

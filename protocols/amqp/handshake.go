@@ -83,7 +83,7 @@ func speaks091(h []byte) bool {
 
 // startOk is connection.start-ok: the client logs in.
 func (c *conn) startOk(ctx context.Context, m *spec.ConnectionStartOk) error {
-	c.caps = readCapabilities(m.ClientProperties)
+	c.caps, c.properties = readCapabilities(m.ClientProperties), m.ClientProperties
 	if v, ok := m.ClientProperties.Get("connection_name"); ok {
 		c.log = c.log.With("connection_name", spec.Cut(v.Str()))
 	}

@@ -13,8 +13,8 @@ import (
 // of publishes is told on the log's.
 type channelState struct {
 	lastQueue string       // the one that was declared last; "": none
-	prefetch  int          // of consumers to come; 0: no bound
-	tx        *transaction // nil unless the channel is transactional
+	prefetch  int          // of consumers to come; 0: no bound; written under mu
+	tx        *transaction // nil unless the channel is transactional; written under mu
 	confirms  confirms
 	settling  settling
 

@@ -278,7 +278,7 @@ func (ch *channel) consumeStream(ctx context.Context, m *spec.BasicConsume, t *r
 		return err
 	}
 	tag := cmp.Or(m.ConsumerTag, serverNamed("amq.ctag-"))
-	k := &streamConsumer{ch: ch, tag: tag, topic: t, credit: ch.prefetch, filter: filter, parts: parts}
+	k := &streamConsumer{ch: ch, tag: tag, topic: t, credit: ch.prefetch, filter: filter, parts: parts, prefetch: ch.prefetch, arguments: m.Arguments}
 	k.unwatch = c.srv.router.Watch(slices.Clone(t.Partitions), func() { c.ready(k) })
 	ch.mu.Lock()
 	alive := ch.addHolderLocked(k)

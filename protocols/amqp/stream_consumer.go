@@ -14,10 +14,15 @@ import (
 type streamConsumer struct {
 	turn
 	share
-	ch      *channel
-	tag     string
-	topic   *router.Topic
-	filter  streamFilter
+	ch     *channel
+	tag    string
+	topic  *router.Topic
+	filter streamFilter
+
+	// As the client asked for it.
+	prefetch  int
+	arguments message.Table
+
 	unwatch func() // may be called more than once
 
 	// Guarded by channel.mu.
