@@ -255,6 +255,10 @@ func (c *Consumer) Take(dst []Delivery, limit int) ([]Delivery, error) {
 	return dst, nil
 }
 
+// Forget lets go of the batch of which Take has given some messages, but not the last one: whoever
+// goes on with another of many consumers need not keep one for each. It is for who takes.
+func (c *Consumer) Forget() { c.reader.forget() }
+
 // pop takes the first delivery off the inbox, once this node has applied it.
 func (c *Consumer) pop() (h handed, ok bool, err error) {
 	c.mu.Lock()

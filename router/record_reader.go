@@ -58,11 +58,17 @@ func (rr *recordReader) read(d *Delivery) (found bool, err error) {
 		return false, nil
 	}
 	d.Record = rr.records[i]
+	if i == len(rr.records)-1 {
+		rr.forget() // what comes next is in another one
+	}
 	d.Record.Offset = d.Offset
 	h, err := rr.history(d.Offset)
 	d.Deaths, d.Exchange, d.RoutingKeys = h.Deaths, h.Exchange, h.Keys
 	return err == nil, err
 }
+
+// forget lets go of the batch: a consumer that waits must not keep it in memory.
+func (rr *recordReader) forget() { rr.batch, rr.records = core.Ref{}, nil }
 
 // run is the run that an offset is in; false when it is no longer in the queue.
 func (rr *recordReader) run(o core.Offset) (core.Run, bool, error) {
@@ -91,7 +97,7 @@ func (rr *recordReader) run(o core.Offset) (core.Run, bool, error) {
 
 // load reads a batch. What it keeps is not given back to a pool: deliveries alias it.
 func (rr *recordReader) load(ref core.Ref) error {
-	rr.batch, rr.records = core.Ref{}, nil
+	rr.forget()
 	data, _, err := rr.r.log.ReadAt(ref.Index, ref.Pos, ref.Len, nil)
 	if err != nil {
 		return err

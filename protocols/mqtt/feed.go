@@ -80,7 +80,7 @@ func (s *session) pumpLocked() {
 }
 
 func (s *session) drain() {
-	var ds []router.Delivery
+	var one [1]router.Delivery
 	for {
 		s.mu.Lock()
 		if !s.wanted || s.ended {
@@ -93,17 +93,13 @@ func (s *session) drain() {
 		s.mu.Unlock()
 		for i := range feeds {
 			f := feeds[(i+s.turn)%len(feeds)] // none starves behind a busy one
-			for {
-				n := s.room()
-				if n <= 0 {
-					break // acked, or the outbox, pumps again
+			for s.room() {                    // where there is none, acked or the outbox pumps again
+				ds, err := f.consumer.Take(one[:0], 1)
+				if len(ds) > 0 {
+					s.readFrom(f)
+					s.fromFeed(f, &ds[0])
+					one[0] = router.Delivery{}
 				}
-				var err error
-				ds, err = f.consumer.Take(ds[:0], min(n, feedBuffer))
-				for k := range ds {
-					s.fromFeed(f, &ds[k])
-				}
-				clear(ds)
 				if err != nil && core.KindOf(err) != core.NotFound && core.KindOf(err) != core.Closed {
 					s.srv.metrics.unreadable.Add(1)
 					s.srv.log.Error("mqtt subscription ended", "client", s.c.client, "filter", f.sub.Load().filter, "err", err)
@@ -118,14 +114,19 @@ func (s *session) drain() {
 	}
 }
 
-// room is how many messages may be sent now.
-func (s *session) room() int {
+// room reports whether a message may be sent now.
+func (s *session) room() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.c.out.full() {
-		return 0
+	return !s.ended && s.roomLocked()
+}
+
+// readFrom notes which feed was read last: no other one keeps a batch in memory.
+func (s *session) readFrom(f *feed) {
+	if s.lastRead != f && s.lastRead != nil {
+		s.lastRead.consumer.Forget()
 	}
-	return s.window - len(s.inflight)
+	s.lastRead = f
 }
 
 // fromFeed sends one message of a feed, or settles it where it is not for the client.
@@ -164,8 +165,9 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 		out.packetID = s.nextIDLocked()
 	}
 	s.trackLocked(out.packetID, flight{qos: out.qos, at: at})
-	next := &lined{m: m, d: out, ready: again || out.qos == 1}
+	next := &lined{m: m, d: out, size: publishSize(m, &out), ready: again || out.qos == 1}
 	s.line = append(s.line, next)
+	s.lined += next.size
 	s.sendLineLocked()
 	s.mu.Unlock()
 	if next.ready {
@@ -181,6 +183,7 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 type lined struct {
 	m     *message
 	d     delivery
+	size  int // bytes
 	ready bool
 	gone  bool // it is not to be sent
 }
@@ -191,6 +194,7 @@ func (s *session) sendLineLocked() {
 		l := s.line[0]
 		s.line[0] = nil
 		s.line = s.line[1:]
+		s.lined -= l.size
 		if !l.gone {
 			s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, l.m, &l.d) })
 			s.srv.metrics.sent[l.d.qos].Add(1)

@@ -20,7 +20,7 @@ type outbox struct {
 	changed sync.Cond  // on mu: something was written, or broken
 	buf     []byte
 	spare   []byte
-	sending int // bytes that are being written
+	sending int // bytes that are being written; -1: a writer is there, which is about to look
 	broken  bool
 	hurry   bool // nobody waits for room any more
 	writers sync.WaitGroup
@@ -60,7 +60,7 @@ func (o *outbox) put(fn func([]byte) []byte) {
 func (o *outbox) tryPut(fn func([]byte) []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.buf)+o.sending >= highWater {
+	if o.unsentLocked() >= highWater {
 		return false
 	}
 	o.putLocked(fn)
@@ -75,24 +75,26 @@ func (o *outbox) putLocked(fn func([]byte) []byte) {
 	o.metrics.packetsOut.Add(1)
 	o.buf = fn(o.buf)
 	if idle && len(o.buf) > 0 {
-		o.sending = -1 // a writer is there
+		o.sending = -1
 		o.writers.Add(1)
 		go o.write()
 	}
 }
 
-// full reports whether there is no room for what can wait.
-func (o *outbox) full() bool {
+// unsent is how many bytes are not written yet.
+func (o *outbox) unsent() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.buf)+o.sending >= highWater
+	return o.unsentLocked()
 }
+
+func (o *outbox) unsentLocked() int { return len(o.buf) + max(0, o.sending) }
 
 // awaitRoom waits until the outbox is not full, or broken.
 func (o *outbox) awaitRoom() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !o.broken && !o.hurry && len(o.buf)+o.sending >= highWater {
+	for !o.broken && !o.hurry && o.unsentLocked() >= highWater {
 		o.changed.Wait()
 	}
 }

@@ -21,6 +21,7 @@ type session struct {
 	keeps      bool   // it may outlive the connection: all of it is in the log
 	stored     bool   // something of it is
 	turn       int    // of drain's
+	lastRead   *feed  // the same
 	pumps      sync.WaitGroup
 	aliases    aliasTable
 	fanOutMark // the fan-out's
@@ -33,6 +34,7 @@ type session struct {
 	reserved map[uint16]struct{} // those ids
 	feeds    []*feed
 	line     []*lined // of feeds, not yet sent
+	lined    int      // bytes of line
 	wanted   bool     // there may be something to take
 	pumping  bool     // drain is at work
 	lastID   uint16
@@ -154,7 +156,11 @@ func (s *session) deliverOnce(m *message, d *delivery) {
 	}
 }
 
-func (s *session) roomLocked() bool { return len(s.inflight) < s.window && !s.c.out.full() }
+// roomLocked reports whether a message of QoS 1 or 2 may be sent. One more than there is room for
+// may, so a client that does not read costs highWater and one message.
+func (s *session) roomLocked() bool {
+	return len(s.inflight) < s.window && s.lined+s.c.out.unsent() < highWater
+}
 
 // sendLocked sends a message with QoS 1 or 2.
 func (s *session) sendLocked(m *message, d *delivery) {
@@ -276,9 +282,6 @@ func (s *session) sendRelease(id uint16, reason byte) {
 	s.c.out.put(func(b []byte) []byte { return appendAck(b, s.version, packets.Pubrel, id, reason) })
 }
 
-// refillAtOnce bounds what refill reads before it looks again.
-const refillAtOnce = 64
-
 // refill sends what waits while there is room. Messages are read without a lock: the fan-out
 // does not wait for the disk of whoever is behind.
 func (s *session) refill() {
@@ -286,19 +289,16 @@ func (s *session) refill() {
 	s.pump()
 	for {
 		s.mu.Lock()
-		n := min(s.window-len(s.inflight), len(s.queue), refillAtOnce)
-		if s.reading || s.ended || n <= 0 || !s.roomLocked() {
+		if s.reading || s.ended || len(s.queue) == 0 || !s.roomLocked() {
 			s.mu.Unlock()
 			return
 		}
 		s.reading = true
-		batch := s.queue[:n:n]
-		s.queue = s.queue[n:]
+		at := s.queue[0]
+		s.queue = s.queue[1:]
 		s.mu.Unlock()
 
-		for i := range batch {
-			s.resume(&batch[i])
-		}
+		s.resume(&at)
 
 		s.mu.Lock()
 		s.reading = false
