@@ -1,6 +1,9 @@
 package router
 
 import (
+	"sync"
+	"time"
+
 	"polylog/core"
 	"polylog/router/state"
 )
@@ -25,7 +28,7 @@ type Routed struct {
 // by one goroutine it runs in their order.
 //
 // batch is one record, built by core.BatchBuilder without compression and producer. It
-// belongs to the router until done.
+// belongs to the router until done; the address does only until PublishTo returns.
 //
 // An exchange of which there is none, but a topic of that name, is the topic's: the message
 // is appended to it, too. The default exchange sends to the queue that the key names, or to
@@ -34,33 +37,63 @@ type Routed struct {
 // Error kinds: NotFound (no exchange, a MissingError), Denied (also for internal ones),
 // TooLarge, Invalid, Unavailable, NotLeader, Uncertain.
 func (r *Router) PublishTo(p Principal, a Address, batch []byte, done func(Routed)) {
-	refuse := func(err error) {
+	if err := r.checkPublish(p, &a, batch); err != nil {
 		r.met.refused(err)
 		done(Routed{Err: err})
-	}
-	if err := r.checkPublish(p, &a, batch); err != nil {
-		refuse(err)
 		return
 	}
-	began := r.clock()
-	c := state.PublishCommand(a.Exchange, a.Keys, batch)
+	t, _ := passages.Get().(*passage)
+	if t == nil {
+		t = &passage{}
+		t.done = t.settled
+	}
+	t.router, t.exchange, t.bytes, t.began, t.told = r, a.Exchange, len(batch), r.clock(), done
+	c := state.PublishCommandIn(t.head[:0], a.Exchange, a.Keys, batch)
+	t.head = c.Head
 	c.CheckedLen, c.CheckedCRC = core.BatchChecked(batch)
-	r.log.ProposeAsync(c, func(res core.Result, err error) {
-		if err == nil && res.Err != nil {
-			if err = res.Err; res.Err.Kind == core.NotFound {
-				err = missingExchange(a.Exchange)
-			}
-		}
-		if err != nil {
-			refuse(err)
-			return
-		}
-		out := Routed{Queues: int(res.Offset), Rejected: res.Start != 0}
-		r.met.published(1, len(batch), r.clock().Sub(began))
-		r.met.routed(&out)
-		done(out)
-	})
+	r.log.ProposeAsync(c, t.done)
 }
+
+// passage is a message on its way to an exchange. It is pooled with what its proposal takes, since
+// there is one for every message: until done is called, the head is the log's.
+type passage struct {
+	router   *Router
+	exchange core.Name
+	bytes    int
+	began    time.Time
+	told     func(Routed)
+
+	head []byte
+	done func(core.Result, error) // its own settled
+}
+
+var passages sync.Pool
+
+// settled tells what became of the message.
+func (t *passage) settled(res core.Result, err error) {
+	r, told := t.router, t.told
+	if err == nil && res.Err != nil {
+		if err = res.Err; res.Err.Kind == core.NotFound {
+			err = missingExchange(t.exchange)
+		}
+	}
+	out := Routed{Err: err}
+	if err != nil {
+		r.met.refused(err)
+	} else {
+		out.Queues, out.Rejected = int(res.Offset), res.Start != 0
+		r.met.published(1, t.bytes, r.clock().Sub(t.began))
+		r.met.routed(&out)
+	}
+	t.router, t.exchange, t.told = nil, core.Name{}, nil
+	if cap(t.head) <= maxPooledHead {
+		passages.Put(t)
+	}
+	told(out)
+}
+
+// maxPooledHead bounds the memory that a pooled passage keeps, in bytes.
+const maxPooledHead = 1 << 10
 
 // minMessageLimit is for messages of 16 MiB, AMQP's usual limit, and their headers: Kafka's
 // message.max.bytes can only allow more.

@@ -3,6 +3,7 @@ package message
 import (
 	"math"
 	"strconv"
+	"sync"
 
 	"polylog/core"
 )
@@ -104,8 +105,8 @@ func partNamed(name string) part {
 
 // AppendTo adds the message to a batch as one record.
 func (m *Message) AppendTo(b *core.BatchBuilder) {
-	var room [24]core.RecordHeader
-	w := recordWriter{headers: room[:0]}
+	w := recordWriters.Get().(*recordWriter)
+	defer w.release()
 	w.text("content-type", m.ContentType)
 	w.text("content-encoding", m.ContentEncoding)
 	if m.CorrelationID != nil {
@@ -136,8 +137,14 @@ func (m *Message) AppendTo(b *core.BatchBuilder) {
 
 // Batch appends the message to dst as a batch of its own, of no producer.
 func (m *Message) Batch(dst []byte) ([]byte, error) {
-	var b core.BatchBuilder
-	m.AppendTo(&b)
+	b := builders.Get().(*core.BatchBuilder)
+	defer func() {
+		if b.Size() <= maxPooled {
+			b.Reset()
+			builders.Put(b)
+		}
+	}()
+	m.AppendTo(b)
 	o := core.BatchOptions{Producer: core.Nobody}
 	if m.Stamped {
 		o.Attributes = core.AttrLogAppendTime
@@ -145,10 +152,31 @@ func (m *Message) Batch(dst []byte) ([]byte, error) {
 	return b.Build(dst, o)
 }
 
-// recordWriter gathers the headers of a record.
+// recordWriter gathers the headers of a record. It is pooled, as the builders of batches of one
+// record are: there is one of each for every message that is published.
 type recordWriter struct {
 	headers []core.RecordHeader
 	buf     []byte // the texts of values lie here
+}
+
+var (
+	recordWriters = sync.Pool{New: func() any { return &recordWriter{headers: make([]core.RecordHeader, 0, 24)} }}
+	builders      = sync.Pool{New: func() any { return new(core.BatchBuilder) }}
+)
+
+// What a pooled object keeps at most: bytes, and headers.
+const (
+	maxPooled        = 64 << 10
+	maxPooledHeaders = 1 << 10
+)
+
+// release gives the writer back. Nothing may alias its headers or their values any more.
+func (w *recordWriter) release() {
+	clear(w.headers)
+	w.headers = w.headers[:0]
+	if w.buf = w.buf[:0]; cap(w.buf) <= maxPooled && cap(w.headers) <= maxPooledHeaders {
+		recordWriters.Put(w)
+	}
 }
 
 func (w *recordWriter) add(name string, value []byte) {
@@ -289,6 +317,9 @@ func (m *Message) setPart(p part, v []byte) bool {
 
 // parsePriority reads a priority of 0 to 255; -1 and false for anything else.
 func parsePriority(b []byte) (int, bool) {
+	if len(b) == 0 {
+		return -1, false // as of most messages: without the cost of an error
+	}
 	n, err := strconv.ParseUint(string(b), 10, 8)
 	if err != nil {
 		return -1, false
@@ -298,6 +329,9 @@ func parsePriority(b []byte) (int, bool) {
 
 // parseTime reads a time or duration in ms, which is above 0; 0 and false for anything else.
 func parseTime(b []byte) (int64, bool) {
+	if len(b) == 0 {
+		return 0, false
+	}
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || n <= 0 {
 		return 0, false

@@ -50,6 +50,7 @@ func errNoTransaction() error {
 type transaction struct {
 	ch        *channel
 	publishes []*publishing
+	keys      [][]string // of each, that it is routed by
 	answers   []answer
 	bytes     int // of the publishes
 }
@@ -67,12 +68,12 @@ const (
 )
 
 // publish keeps a message for the commit.
-func (t *transaction) publish(out *publishing) error {
-	if t.bytes+len(out.batch) > maxTxBytes || len(t.publishes) == maxTxPublishes {
+func (t *transaction) publish(out *publishing, keys []string) error {
+	if t.bytes+len(out.batch.b) > maxTxBytes || len(t.publishes) == maxTxPublishes {
 		return soft(spec.PreconditionFailed, "a transaction of more than %d messages or %d bytes", maxTxPublishes, maxTxBytes)
 	}
-	t.bytes += len(out.batch)
-	t.publishes = append(t.publishes, out)
+	t.bytes += len(out.batch.b)
+	t.publishes, t.keys = append(t.publishes, out), append(t.keys, keys)
 	return nil
 }
 
@@ -91,11 +92,11 @@ type transactional interface {
 // commit publishes and answers in one step, and waits until it is in the log.
 func (t *transaction) commit(ctx context.Context) error {
 	ch := t.ch
-	publishes, answers := t.publishes, t.answers
+	publishes, keys, answers := t.publishes, t.keys, t.answers
 	*t = transaction{ch: ch}
 	var ops []router.TxOp
-	for _, out := range publishes {
-		ops = append(ops, router.TxOp{To: out.address, Batch: out.batch})
+	for i, out := range publishes {
+		ops = append(ops, router.TxOp{To: router.Address{Exchange: out.exchange, Keys: keys[i]}, Batch: out.batch.b})
 	}
 	var aside []func() // of streams, where an answer is room for more and nothing else
 	for _, a := range answers {

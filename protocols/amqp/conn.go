@@ -60,6 +60,7 @@ type conn struct {
 	properties message.Table // that the client gave
 
 	decoder   spec.Decoder
+	incoming  incoming            // the message that is being published; it aliases nothing between two
 	channels  map[uint16]*channel // changed under out.mu, for the sweep and for who lists them
 	announced int                 // bytes of the bodies that are being received in several frames, once they are whole
 

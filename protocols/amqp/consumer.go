@@ -157,8 +157,9 @@ func (k *consumer) send(ds []router.Delivery) bool {
 		return false
 	}
 	var out outgoing
+	now := ch.conn.srv.now()
 	for i := range ds {
-		d, now := &ds[i], ch.conn.srv.now()
+		d := &ds[i]
 		out.read(d, k.queue.Kind, now)
 		m := spec.BasicDeliver{
 			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, d.Receipt, k.noAck, now), Redelivered: d.Redelivered,

@@ -25,11 +25,20 @@ const (
 	headerBCC = "BCC"
 )
 
-// incoming is a message that was published, on its way into the log.
+// incoming is a message that was published, on its way into the log. Its memory is used again for
+// the connection's next one.
 type incoming struct {
 	message.Message
 	keys []string // that it is routed by: routing key, CC, BCC
 	now  int64    // ms
+	key  []byte   // the memory of Key
+}
+
+// forget lets go of everything that the message aliases.
+func (in *incoming) forget() {
+	in.Message = message.Message{}
+	clear(in.keys)
+	in.keys = in.keys[:0]
 }
 
 // read takes over a basic.publish. It aliases body. delays says whether the exchange delays
@@ -47,7 +56,8 @@ func (in *incoming) read(m *spec.BasicPublish, p *spec.Properties, body []byte, 
 	in.now = now
 	in.keys = append(in.keys[:0], m.RoutingKey)
 	if m.RoutingKey != "" {
-		in.Key = []byte(m.RoutingKey)
+		in.key = append(in.key[:0], m.RoutingKey...)
+		in.Key = in.key
 	}
 	if p.Present&spec.HasCorrelationID != 0 {
 		in.CorrelationID = []byte(p.CorrelationID)

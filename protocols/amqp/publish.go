@@ -3,7 +3,9 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
+	"sync"
 
 	"polylog/core"
 	"polylog/protocols/amqp/spec"
@@ -25,22 +27,27 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		ch.publishReply(m, p, body)
 		return nil
 	}
-	var in incoming
 	delays := func() bool {
 		x, err := c.srv.router.Exchange(c.inNamespace(m.Exchange))
 		return err == nil && x.Type == typeDelayed
 	}
+	in := &c.incoming
+	defer in.forget()
 	if err := in.read(m, p, body, c.srv.now(), delays); err != nil {
 		return err
 	}
 	if err := c.checkUser(p); err != nil {
 		return err
 	}
-	batch, err := in.Batch(nil)
-	if err != nil {
+	buf := getBuffer()
+	var err error
+	if buf.b, err = in.Batch(buf.b); err != nil {
+		buf.release()
 		return err
 	}
-	out := &publishing{ch: ch, ctx: ctx, batch: batch, address: router.Address{Exchange: c.inNamespace(m.Exchange), Keys: in.keys}}
+	to := router.Address{Exchange: c.inNamespace(m.Exchange), Keys: in.keys} // copied before PublishTo returns
+	out := newPublishing()
+	out.ch, out.ctx, out.exchange, out.batch = ch, ctx, to.Exchange, buf
 	if m.Mandatory {
 		out.mandatory = &returnable{routingKey: m.RoutingKey, props: *p, body: bytes.Clone(body)}
 	}
@@ -48,22 +55,42 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		if err := c.needExchange(ctx, m.Exchange); err != nil {
 			return err
 		}
-		return ch.tx.publish(out)
+		return ch.tx.publish(out, slices.Clone(in.keys))
 	}
 	out.seq = ch.confirms.number()
-	c.flight.add(len(batch))
-	c.srv.router.PublishTo(c.principal, out.address, batch, out.done)
+	c.flight.add(len(buf.b))
+	c.srv.router.PublishTo(c.principal, to, buf.b, out.done)
 	return nil
 }
 
-// publishing is a message that is on its way into the log.
+// publishing is a message that is on its way into the log. It is pooled, for there is one for each
+// message: whoever is done with it releases it.
 type publishing struct {
 	ch        *channel
 	ctx       context.Context //nolint:containedctx // of the connection, for what is done when the message is there
-	address   router.Address
-	batch     []byte
+	exchange  core.Name
+	batch     *buffer     // the router's until done
 	seq       uint64      // its number for confirms; 0: none is wanted
 	mandatory *returnable // nil: it need not be routed
+
+	done func(router.Routed) // its own settled
+}
+
+var publishings sync.Pool
+
+func newPublishing() *publishing {
+	out, _ := publishings.Get().(*publishing)
+	if out == nil {
+		out = &publishing{}
+		out.done = out.settled
+	}
+	return out
+}
+
+func (out *publishing) release() {
+	out.batch.release()
+	*out = publishing{done: out.done}
+	publishings.Put(out)
 }
 
 // returnable is what it takes to return a message.
@@ -73,16 +100,17 @@ type returnable struct {
 	body       []byte
 }
 
-// done is called when the message is in the log and was routed, or was refused.
-func (out *publishing) done(r router.Routed) {
-	ch := out.ch
-	out.settled(&r)
-	ch.conn.flight.done(len(out.batch))
+// settled is called when the message is in the log and was routed, or was refused.
+func (out *publishing) settled(r router.Routed) {
+	flight, n := &out.ch.conn.flight, len(out.batch.b)
+	out.tell(&r)
+	out.release()
+	flight.done(n)
 }
 
-// settled tells the client what became of the message: a return comes before the confirm
+// tell tells the client what became of the message: a return comes before the confirm
 // (https://www.rabbitmq.com/docs/confirms).
-func (out *publishing) settled(r *router.Routed) {
+func (out *publishing) tell(r *router.Routed) {
 	ch := out.ch
 	if r.Err != nil && (out.seq == 0 || !passing(r.Err)) {
 		ch.fail(out.ctx, out.failure(r.Err), spec.BasicPublishID)
@@ -101,7 +129,7 @@ func (out *publishing) giveBack() {
 	if m := out.mandatory; m != nil {
 		out.ch.sendContent(&spec.BasicReturn{
 			ReplyCode: uint16(spec.NoRoute), ReplyText: "NO_ROUTE",
-			Exchange: out.address.Exchange.Name, RoutingKey: m.routingKey,
+			Exchange: out.exchange.Name, RoutingKey: m.routingKey,
 		}, &m.props, m.body)
 	}
 }
@@ -118,7 +146,7 @@ func passing(err error) bool {
 
 // failure is a publish's error in RabbitMQ's words.
 func (out *publishing) failure(err error) error {
-	c, exchange := out.ch.conn, out.address.Exchange
+	c, exchange := out.ch.conn, out.exchange
 	switch core.KindOf(err) { //nolint:exhaustive // the others are as they are
 	case core.NotFound:
 		return c.noExchange(exchange.Name)

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"polylog/core"
 	"polylog/core/wire"
 )
@@ -16,14 +18,20 @@ import (
 // Offset is the number of queues and topics that it was for; Start is 1 where one of them
 // refused it, since it is full, and 0 else.
 func PublishCommand(exchange core.Name, keys []string, batch []byte) core.Command {
+	return PublishCommandIn(nil, exchange, keys, batch)
+}
+
+// PublishCommandIn is PublishCommand with its Head appended to memory of the caller's.
+func PublishCommandIn(head []byte, exchange core.Name, keys []string, batch []byte) core.Command {
+	return core.Command{Code: CodePublish, Head: appendAddress(head, exchange, keys), Payload: batch}
+}
+
+func appendAddress(b []byte, exchange core.Name, keys []string) []byte {
 	n := 16 + len(exchange.Namespace) + len(exchange.Name)
 	for _, k := range keys {
 		n += 2 + len(k)
 	}
-	return core.Command{Code: CodePublish, Head: appendAddress(make([]byte, 0, n), exchange, keys), Payload: batch}
-}
-
-func appendAddress(b []byte, exchange core.Name, keys []string) []byte {
+	b = slices.Grow(b, n)
 	b = wire.AppendUvarint(appendName(b, exchange), uint64(len(keys)))
 	for _, k := range keys {
 		b = wire.AppendString(b, k)
