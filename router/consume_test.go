@@ -168,6 +168,54 @@ func TestDeadLetter(t *testing.T) {
 	counts(t, r, q, 0, 0)
 }
 
+// Messages whose dead letters lead to too many places for one command follow in the next ones; who
+// waits for the settlement hears of it when all are there.
+func TestManyLettersAreSettledInSteps(t *testing.T) {
+	r, _ := routertest.Start(t, nil)
+	ctx := timeout(t)
+	wide := core.TopicName("wide")
+	if _, _, err := r.DeclareExchange(ctx, nobody, wide, router.ExchangeConfig{Type: "fanout"}); err != nil {
+		t.Fatal(err)
+	}
+	const queues, messages = 500, 410 // 205,000 places
+	var first, last *router.Queue
+	for i := range queues {
+		last = declare(t, r, fmt.Sprint("q", i), router.QueueConfig{})
+		if first == nil {
+			first = last
+		}
+		if err := r.Bind(ctx, nobody, router.Binding{Source: wide, Destination: last.Name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := declare(t, r, "from", router.QueueConfig{Limits: router.QueueLimits{HasDeadLetter: true, DeadLetterExchange: "wide"}})
+	for i := range messages {
+		publish(t, r, from, fmt.Sprint(i))
+	}
+	c := consume(t, r, router.ConsumeSpec{Queue: from.ID, Prefetch: messages})
+	var rs []router.Receipt
+	for i := range messages {
+		rs = append(rs, next(t, c, fmt.Sprint(i), false).Receipt)
+	}
+	told := make(chan error, 1)
+	c.Settle(router.Reject, 0, rs, func(_ []core.Kind, err error) { told <- err })
+	select {
+	case err := <-told:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-ctx.Done():
+		t.Fatal("nobody was told")
+	}
+	for _, q := range []*router.Queue{first, last} {
+		got, err := r.CountQueue(ctx, q.ID, "")
+		if err != nil || got.Ready != messages {
+			t.Errorf("%s has %d messages when the settlement is told, want %d: %v", q.Name, got.Ready, messages, err)
+		}
+	}
+	counts(t, r, from, 0, 0)
+}
+
 // TestEveryNodeServes has consumers and publishers on three nodes. Nothing is delivered
 // twice, nothing is lost, and each gets its share.
 func TestEveryNodeServes(t *testing.T) {

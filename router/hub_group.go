@@ -532,10 +532,12 @@ func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 		return
 	}
 	defer g.mu.Unlock()
+	g.againLocked(p, out)
 	for i, f := range p.Failed {
 		fate := out.Failed[i]
 		g.h.r.met.buried(fate)
 		switch {
+		case fate == state.Later:
 		case p.awaited[i]:
 			g.g.Decided(f.Offset, fate == state.Again)
 		case fate != state.Again:
@@ -543,11 +545,19 @@ func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 		}
 	}
 	for i, o := range slices.Concat(p.Rejected, p.Expired, p.Overflowed) {
-		g.h.r.met.buried(out.Rejected[i])
+		fate := out.Rejected[i]
+		if fate == state.Later {
+			continue
+		}
+		g.h.r.met.buried(fate)
 		g.g.Decided(o, false)
+		if i -= len(p.Rejected); i >= 0 {
+			g.dying--
+			if i < len(p.Expired) {
+				g.h.r.met.expired.Inc()
+			}
+		}
 	}
-	g.dying -= len(p.Expired) + len(p.Overflowed)
-	g.h.r.met.expired.Add(float64(len(p.Expired)))
 	if p.SetMark && !p.leaving {
 		g.g.Marked(p.Mark)
 	}
@@ -566,6 +576,32 @@ func (g *hubGroup) settled(p *pendingSettle, out *state.GroupSettled) {
 	if !g.dead {
 		g.pumpLocked()
 	}
+}
+
+// againLocked proposes again what was put off, with those who wait for it.
+func (g *hubGroup) againLocked(p *pendingSettle, out *state.GroupSettled) {
+	if !slices.Contains(out.Failed, state.Later) && !slices.Contains(out.Rejected, state.Later) {
+		return
+	}
+	g.h.settler.add(g, func(next *pendingSettle) {
+		for i, f := range p.Failed {
+			if out.Failed[i] == state.Later {
+				next.fail(f.Offset, f.Counted, f.Due, p.awaited[i])
+			}
+		}
+		fates := out.Rejected
+		for _, part := range [...]struct{ from, to *[]core.Offset }{
+			{&p.Rejected, &next.Rejected}, {&p.Expired, &next.Expired}, {&p.Overflowed, &next.Overflowed},
+		} {
+			for i, o := range *part.from {
+				if fates[i] == state.Later {
+					*part.to = append(*part.to, o)
+				}
+			}
+			fates = fates[len(*part.from):]
+		}
+		next.told, p.told = append(next.told, p.told...), nil
+	})
 }
 
 // imposeLocked does what transactions settled of the group.
@@ -588,5 +624,7 @@ func (g *hubGroup) imposeLocked() {
 			g.h.r.met.buried(t.Outcome.Rejected[i])
 			g.g.Impose(o, true)
 		}
+		rest := pendingSettle{GroupSettle: t.GroupSettle, awaited: make([]bool, len(t.Failed))}
+		g.againLocked(&rest, &t.Outcome)
 	}
 }

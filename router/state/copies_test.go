@@ -76,3 +76,64 @@ func TestSpread(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// What one settle's dead letters lead to is bounded: what was not done for that reason is done when it
+// is proposed again.
+func TestLettersOfASettleAreBounded(t *testing.T) {
+	m, e := newMachine(t), newEntries()
+	apply := func(cs ...core.Command) core.Result { t.Helper(); return m.done(e.take(cs...)) }
+	wide := DeclareExchange{Name: core.TopicName("wide"), Config: ExchangeConfig{Type: "fanout"}}
+	apply(wide.Command())
+	const queues, messages = 1000, 260
+	var last core.Name
+	for i := range queues {
+		last = core.TopicName(fmt.Sprint("q", i))
+		q := DeclareQueue{Name: last}
+		b := Bind{Binding{Source: wide.Name, Destination: last}}
+		apply(q.Command(), b.Command())
+	}
+	from := DeclareQueue{Name: core.TopicName("from"), Config: QueueConfig{Limits: QueueLimits{HasDeadLetter: true, DeadLetterExchange: "wide"}}}
+	apply(from.Command())
+	for range messages {
+		apply(PublishCommand(core.TopicName(""), []string{"from"}, batch(t, 1, 1, core.Nobody)))
+	}
+	source, err := ReadQueue(m.store, from.Name)
+	m.must(err)
+	letters := func(from core.Offset) (rejected []core.Offset, all []Letter) {
+		for o := from; o < messages; o++ {
+			rejected = append(rejected, o)
+			all = append(all, Letter{Offset: o, Keys: []string{"k"}})
+		}
+		return rejected, all
+	}
+	left, done := core.Offset(0), []int64{}
+	for left < messages {
+		g := GroupSettle{Queue: source.ID}
+		g.Rejected, g.Letters = letters(left)
+		c := Settle{Term: 1, Groups: []GroupSettle{g}}
+		res := apply(c.Command())
+		outs, err := DecodeSettled(res.Body)
+		m.must(err)
+		begun := left
+		for i, fate := range outs[0].Rejected {
+			switch {
+			case fate == Moved && begun+core.Offset(i) == left:
+				left++
+			case fate != Later:
+				t.Fatalf("message %d: fate %d", i, fate)
+			}
+		}
+		if outs[0].Settled != int64(left-begun) || left == begun {
+			t.Fatalf("%d settled, of %d moved", outs[0].Settled, left-begun)
+		}
+		done = append(done, outs[0].Settled)
+	}
+	if want := int64((maxLetterWork + queues) / (queues + 1)); len(done) != 2 || done[0] != want {
+		t.Errorf("%d messages went at once, want %d first", done, want)
+	}
+	q, err := ReadQueue(m.store, last)
+	m.must(err)
+	if head, _, err := m.store.Queue(q.ID); err != nil || head.End != messages {
+		t.Errorf("%s got %d messages, want %d: %v", last, head.End, messages, err)
+	}
+}

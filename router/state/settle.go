@@ -261,7 +261,14 @@ const (
 	Moved               // it is settled, and in the dead letter queue
 	Dropped             // it is settled, and there was no dead letter queue
 	Settled             // it was settled before, or the message is gone
+	// Later: nothing was done about it, since the command's dead letters before it went to so
+	// many places already. It is to be proposed again.
+	Later
 )
+
+// maxLetterWork bounds the places that the dead letters of one command go to by exchanges, but for
+// those of its last letter.
+const maxLetterWork = 200_000
 
 // GroupSettled is the outcome of a GroupSettle.
 type GroupSettled struct {
@@ -304,6 +311,7 @@ func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Sett
 		return refused(core.NotLeader, "settle: a mark of the leader of term %d, in an entry of term %d", cmd.Term, c.term)
 	}
 	budget := trimmedAtOnce
+	s.lettered = 0
 	out := make([]byte, 0, 4*len(cmd.Groups))
 	for i := range cmd.Groups {
 		if out, err = s.settleGroup(tx, c, cmd.Term, &cmd.Groups[i], &budget, out); err != nil {
@@ -501,6 +509,9 @@ func (t *settling) die(o core.Offset, why DeathReason) (Fate, error) {
 	case t.group.DeadLetter.Name != "":
 		moved, err = t.bury(o, why)
 	case letter != nil && t.of.queue != nil && t.of.limits.HasDeadLetter && t.group == t.of.groups[""]:
+		if t.s.lettered >= maxLetterWork {
+			return Later, nil
+		}
 		moved, err = t.post(o, why, letter)
 	}
 	if err != nil {

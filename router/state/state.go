@@ -65,6 +65,7 @@ type State struct {
 	routing         routing
 	publishing      publishing   // the publish at hand
 	settledByTx     []Transacted // of this batch
+	lettered        int          // places that dead letters of the settle at hand went to
 	tapping         passage      // the record of a topic at hand
 	taps            []topicTap   // beside bindings
 	mqtt            mqtt
