@@ -58,9 +58,10 @@ func openFiles(broker *harness.Broker) int {
 	return len(entries)
 }
 
-// declareMany declares n queues over several connections, each waiting for every answer.
+// declareMany declares n queues over several connections, each waiting for every answer. There are
+// many connections of one channel, since brokers handle the methods of one connection in turn.
 func declareMany(addr string, n int) error {
-	const connections, channels = 4, 16
+	const connections, channels = 64, 1
 	errs := make(chan error, connections*channels)
 	var all sync.WaitGroup
 	for c := range connections {

@@ -124,7 +124,7 @@ How it is measured:
   publish to delivery.
 - CPU is the server process's user and system time from /proc over those seconds, divided by the messages that came out. RSS is after the run.
 - Each broker starts with an empty directory, one at a time, in turn; before that a ballast file fills the page cache (see above).
-- Idle queues are declared over 4 connections with 16 channels each, every one waiting for its answer. The backlog is published and drained by amqp091-go.
+- Idle queues are declared over 64 connections, every one waiting for its answer. The backlog is published and drained by amqp091-go.
 `, warmUp, b.seconds)
 	return s.String()
 }

@@ -19,6 +19,7 @@ func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error
 		return ch.declaredReplies(ctx, m)
 	}
 	var q *router.Queue
+	var created bool
 	var err error
 	if m.Passive {
 		if name, err = ch.named(name); err != nil {
@@ -29,13 +30,17 @@ func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error
 			return ch.declaredStream(ctx, t, m.NoWait)
 		}
 	} else {
-		q, err = ch.declareQueue(ctx, name, m)
+		q, created, err = ch.declareQueue(ctx, name, m)
 	}
 	if err != nil || q == nil {
 		return err
 	}
 	ch.lastQueue = q.Name.Name
-	if m.NoWait {
+	switch {
+	case m.NoWait:
+		return nil
+	case created: // there was nothing in it: no need to ask its dispatcher
+		ch.send(&spec.QueueDeclareOk{Queue: q.Name.Name})
 		return nil
 	}
 	return ch.declared(ctx, q)
@@ -57,19 +62,19 @@ func (ch *channel) declared(ctx context.Context, q *router.Queue) error {
 // number is a count as methods have it.
 func number(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// declareQueue finds or creates a queue. It is nil when it is a stream, and the client has its
-// answer.
-func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueDeclare) (*router.Queue, error) {
+// declareQueue finds or creates a queue, and says which. It is nil when it is a stream, and the client
+// has its answer.
+func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueDeclare) (q *router.Queue, created bool, err error) {
 	c := ch.conn
 	fresh := name == ""
 	switch {
 	case fresh:
 		if kind, err := queueKind(m.Arguments, c.queueText(name)); err == nil && kind != router.Classic {
-			return nil, soft(spec.PreconditionFailed, "Cannot declare a server-named queue for type %s", kindNames[kind].title)
+			return nil, false, soft(spec.PreconditionFailed, "Cannot declare a server-named queue for type %s", kindNames[kind].title)
 		}
 		name = serverNamed("amq.gen-")
 	case strings.HasPrefix(name, reservedPrefix):
-		return nil, soft(spec.AccessRefused, "queue name '%s' contains reserved prefix 'amq.*'", name)
+		return nil, false, soft(spec.AccessRefused, "queue name '%s' contains reserved prefix 'amq.*'", name)
 	}
 	if !fresh {
 		// What there is already is compared before the arguments are checked, as in
@@ -83,24 +88,24 @@ func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueD
 			err = nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	config, err := ch.queueConfig(ctx, name, m)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case config.Kind == router.Stream:
-		return nil, ch.declareStream(ctx, name, m)
+		return nil, false, ch.declareStream(ctx, name, m)
 	}
-	q, created, err := c.srv.router.DeclareQueue(ctx, c.principal, c.inNamespace(name), config)
+	q, created, err = c.srv.router.DeclareQueue(ctx, c.principal, c.inNamespace(name), config)
 	if err != nil {
-		return nil, c.refused(err, "configure", c.queueText(name))
+		return nil, false, c.refused(err, "configure", c.queueText(name))
 	}
 	if !created {
-		return q, ch.sameQueue(q, m)
+		err = ch.sameQueue(q, m)
 	}
-	return q, nil
+	return q, created, err
 }
 
 // queueConfig is what a declaration asks for.
