@@ -104,7 +104,6 @@ func (s *session) subscriptionOf(at *router.MQTTSubscription) *subscription {
 	return &subscription{
 		session: s, filter: at.Filter, share: at.Share, qos: at.Options & optionQoS, id: int(at.ID),
 		noLocal: at.Options&optionNoLocal != 0, retainAsPublished: at.Options&optionRetainAsPublished != 0,
-		from: s.srv.router.Applied(),
 	}
 }
 
@@ -117,7 +116,7 @@ func (s *session) attach(sub *subscription, at *router.MQTTSubscription) error {
 		}
 	}
 	if sub.share == "" {
-		s.srv.subs.add(sub)
+		s.srv.subs.add(sub, s.srv.router.Applied)
 	}
 	return nil
 }

@@ -291,15 +291,17 @@ func (c *client) publish(topic, payload string, qos byte, id uint16) {
 	c.send(publishPacket(topic, payload, qos, id))
 	switch qos {
 	case 1:
-		c.expectAck(packets.Puback, id)
+		if ack := c.expectAck(packets.Puback, id); ack.ReasonCode != 0 {
+			c.t.Fatalf("PUBACK %#x", ack.ReasonCode)
+		}
 	case 2:
-		c.expectAck(packets.Pubrec, id)
+		if ack := c.expectAck(packets.Pubrec, id); ack.ReasonCode != 0 {
+			c.t.Fatalf("PUBREC %#x", ack.ReasonCode)
+		}
 		c.ack(packets.Pubrel, id)
 		c.expectAck(packets.Pubcomp, id)
 	}
 }
-
-func topicName(name string) core.Name { return core.TopicName(name) }
 
 // recordBatch is a batch of the record that a publish to a name becomes.
 func recordBatch(t testing.TB, name string, pk *packets.Packet) []byte {

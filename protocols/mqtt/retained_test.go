@@ -6,7 +6,6 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"polylog/router"
 	"polylog/router/routertest"
 )
 
@@ -70,21 +69,10 @@ func TestRetained(t *testing.T) {
 
 // TestManyRetainedForASlowSubscriber: each of them once, whatever the window is.
 func TestManyRetainedForASlowSubscriber(t *testing.T) {
-	const n = 5000
+	const n = 40_000
 	b, r := serve(t, nil)
 	topic := routertest.Topic(t, r, "many", 1, nil)
-	for i := range n {
-		name := fmt.Sprintf("many/%d", i)
-		done := make(chan error, 1)
-		var m packets.Packet
-		m.FixedHeader = packets.FixedHeader{Retain: true, Qos: 1}
-		m.Payload = make([]byte, 200)
-		batch := recordBatch(t, name, &m)
-		r.PublishRetained(router.Principal{}, topic.Partitions[0], topicName(name), batch, func(res router.PublishResult) { done <- res.Err })
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
+	retain(t, r, topic, n, func(i int) string { return fmt.Sprintf("many/%d", i) })
 	for _, qos := range []byte{0, 1} {
 		c, _ := connectAs(t, b.addr, "c", 5, func(p *packets.Packet) { p.Properties.ReceiveMaximum = 3 })
 		c.mustSubscribe("#", qos)

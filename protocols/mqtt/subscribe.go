@@ -13,7 +13,8 @@ import (
 	"polylog/router"
 )
 
-// subscription is what a session wants of the names that a filter matches. It does not change.
+// subscription is what a session wants of the names that a filter matches. It does not change once it
+// was added to the subscriptions.
 type subscription struct {
 	session           *session
 	filter            string
@@ -23,7 +24,7 @@ type subscription struct {
 	id                int           // subscription identifier; 0: none
 	share             string        // name of the group that shares it; empty: none does
 	feed              *feed         // where its messages of QoS 1 and 2 come from; nil: the apply stream
-	from              core.LogIndex // what was appended up to there is not for it
+	from              core.LogIndex // what was appended up to there is not for it; 0: add says it
 }
 
 // subscriptions are those of the clients that are connected here.
@@ -33,9 +34,14 @@ type subscriptions struct {
 	sys  atomic.Int64                    // those that are for $SYS
 }
 
-func (s *subscriptions) add(sub *subscription) {
+// add has a subscription get what is applied from now on: nothing that the fan-out has not come to
+// yet passes it by. applied tells how far that is.
+func (s *subscriptions) add(sub *subscription, applied func() core.LogIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if sub.from == 0 {
+		sub.from = applied()
+	}
 	s.tree.Add(sub.filter, sub)
 	if sub.ofSys() {
 		s.sys.Add(1)
@@ -122,9 +128,7 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	sub := &subscription{
 		session: s, filter: strings.Clone(filter), share: strings.Clone(share), qos: f.Qos,
 		noLocal: f.NoLocal, retainAsPublished: f.RetainAsPublished, id: id,
-		from: c.srv.router.Applied(),
 	}
-	since := sub.from
 	s.mu.Lock()
 	old := s.subs[sub.key()]
 	full := old == nil && len(s.subs) >= maxSubscriptions
@@ -142,8 +146,10 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	if err := s.replace(old, sub, &at); err != nil {
 		return reasonOf(err)
 	}
-	if sub.feed != nil {
-		since = c.srv.router.Applied() // what came since the subscription was stored comes twice
+	// What is retained behind this comes as what is published does.
+	since := sub.from
+	if old != nil || sub.feed != nil {
+		since = c.srv.router.Applied() // the subscription was there before that
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +178,7 @@ func (s *session) replace(old, sub *subscription, at *router.MQTTSubscription) e
 	sub.feed = old.feed // what is on its way stays
 	sub.feed.sub.Store(sub)
 	if sub.share == "" {
-		s.srv.subs.add(sub)
+		s.srv.subs.add(sub, s.srv.router.Applied)
 		s.srv.subs.remove(old)
 	}
 	return nil

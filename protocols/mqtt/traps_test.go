@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/router/routertest"
 )
 
 // These are errors that brokers were found to have.
@@ -103,11 +105,11 @@ func TestFourPublishersOneSubscriber(t *testing.T) {
 	all.Wait()
 }
 
-// TestStuckSubscriber: one subscriber of ten reads nothing. The others and the publisher do
+// TestStuckSubscriber: one subscriber of a hundred reads nothing. The others and the publisher do
 // not notice; what it is owed is bounded.
 func TestStuckSubscriber(t *testing.T) {
-	const n = 3000
-	b, _ := serve(t, func(o *Options) { o.MaxQueued, o.WriteTimeout = 100, time.Minute })
+	const n = 300
+	b, _ := serve(t, func(o *Options) { o.MaxQueued, o.WriteTimeout = 100, time.Hour })
 	stuck := connected(t, b, "stuck", 5)
 	stuck.subscribe(1, packets.Subscription{Filter: "a", Qos: 1}, packets.Subscription{Filter: "b", Qos: 0})
 	pub := connected(t, b, "pub", 5)
@@ -115,7 +117,7 @@ func TestStuckSubscriber(t *testing.T) {
 	for i := range 1000 { // fills the sockets' buffers and the outbox
 		pub.publish("b", string(big), 1, uint16(i+1))
 	}
-	subs := make([]*client, 9)
+	subs := make([]*client, 99)
 	for i := range subs {
 		subs[i] = connected(t, b, fmt.Sprint("sub", i), 5)
 		subs[i].mustSubscribe("a", 1)
@@ -172,15 +174,22 @@ func TestExactlyOnce(t *testing.T) {
 	sub.quiet()
 }
 
-// TestPublishRightAfterSuback reaches the subscription, from another connection.
+// TestPublishRightAfterSuback reaches the subscription, from a connection to another node.
 func TestPublishRightAfterSuback(t *testing.T) {
-	b, _ := serve(t, nil)
-	sub, pub := connected(t, b, "sub", 5), connected(t, b, "pub", 5)
-	for i := range 300 {
+	r1, l1 := routertest.Start(t, nil)
+	r2, _ := routertest.Join(t, l1, "2", nil)
+	b1, b2 := serveOn(t, r1, nil), serveOn(t, r2, nil)
+	sub, kept := connected(t, b1, "sub", 5), keeping(t, b1, "kept", false, nil)
+	pub := connected(t, b2, "pub", 5)
+	for i := range 100 {
 		name := fmt.Sprintf("a/%d", i)
 		sub.mustSubscribe(name, 0)
 		pub.publish(name, "x", 0, 0)
 		sub.expectMessage(name, "x")
+		kept.mustSubscribe(name, 1)
+		pub.publish(name, "y", 1, 1) // and its reason is 0
+		kept.expectMessage(name, "y")
+		sub.expectMessage(name, "y")
 	}
 }
 

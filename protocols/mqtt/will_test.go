@@ -9,7 +9,6 @@ import (
 	"polylog/core"
 	"polylog/router"
 	"polylog/router/routertest"
-	"polylog/router/state"
 )
 
 // clocked is a broker whose time is the test's.
@@ -128,18 +127,7 @@ func TestWillOfALostNode(t *testing.T) {
 	late.expectMessage("w/taken", "online")
 	late.quiet()
 	sub.quiet()
-	// What is proposed when a node does not answer. Which number its session has is not known here.
-	ended := 0
-	for n := range uint64(9) {
-		end := state.EndSession{Node: "2", Session: n}
-		if res, err := l1.Propose(t.Context(), end.Command()); err == nil && res.Err == nil {
-			ended++
-		}
-	}
-	sweep := state.SweepLeases{Work: 10}
-	if res, err := l1.Propose(t.Context(), sweep.Command()); err != nil || res.Err != nil || ended != 1 {
-		t.Fatal(err, res.Err, ended)
-	}
+	endSessionOf(t, l1, "2")
 	sub.expectMessage("w/lost", "gone")
 	sub.quiet()
 }
