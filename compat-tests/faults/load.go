@@ -51,25 +51,30 @@ func impatient(addrs []string) []kgo.Opt {
 // long for each request that it had in flight to a node that was cut off, one after the other.
 type dialer struct {
 	mu     sync.Mutex
-	failed map[string]time.Time
+	failed map[string]timedOut
+}
+
+type timedOut struct {
+	at  time.Time
+	err error // the client must see a timeout, or it gives its records up
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	const patience = time.Second
 	d.mu.Lock()
-	again := time.Since(d.failed[addr]) > patience
+	last := d.failed[addr]
 	d.mu.Unlock()
-	if !again {
-		return nil, fmt.Errorf("dial %s: nobody answered less than %v ago", addr, patience)
+	if time.Since(last.at) < patience {
+		return nil, last.err
 	}
 	c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, network, addr)
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() && ctx.Err() == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.failed == nil {
-			d.failed = map[string]time.Time{}
+			d.failed = map[string]timedOut{}
 		}
-		d.failed[addr] = time.Now()
+		d.failed[addr] = timedOut{time.Now(), err}
 	}
 	return c, err
 }

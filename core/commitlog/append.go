@@ -191,7 +191,10 @@ func (l *Log) appendPart(entries []Entry) error {
 	}
 	if sync {
 		if err := s.file.SyncData(); err != nil {
-			return fmt.Errorf("sync %s: %w", s.path, err)
+			return l.syncFailed(s, err)
+		}
+		if err := l.Err(); err != nil {
+			return err // the filler's sync was told of what was lost here
 		}
 	}
 	l.publish(s, entries)
@@ -240,11 +243,19 @@ func (l *Log) moveMark(s *segment) error {
 }
 
 func (l *Log) writeMark(s *segment, durable int64) error {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if err := l.Err(); err != nil {
+		return err // the last mark has been written, or is about to be
+	}
+	l.w.marked, l.w.groups = durable, 0
+	return s.putMark(mark{durable: uint32(durable), boot: l.o.boot})
+}
+
+func (s *segment) putMark(m mark) error {
 	var b [markLen]byte
-	m := mark{durable: uint32(durable), boot: l.o.boot}
 	m.put(b[:], seedOf(s.base))
 	_, err := s.file.WriteAt(b[:], markAt)
-	l.w.marked, l.w.groups = durable, 0
 	return err
 }
 

@@ -100,6 +100,50 @@ func failChange(policy FlushPolicy, fault error, n int64) (happened bool, err er
 	return happened, l.Append(makeEntries(l.Next(), 3, 100, 2))
 }
 
+// TestFailedSyncLosesBlocks has a sync fail and lose the first block of what it was to write, while later
+// ones of the same entries got to the disk: with the next start, in the same run of the system, the log
+// ends where the sync before had it.
+func TestFailedSyncLosesBlocks(t *testing.T) {
+	for _, policy := range []FlushPolicy{FlushSync, FlushOS} {
+		mem := vfs.NewMem()
+		var failing atomic.Bool
+		o := Options{
+			FS: vfs.WithHook(mem, func(op vfs.Op, _ string) error {
+				if op == vfs.OpSync && failing.Load() {
+					return syscall.EIO
+				}
+				return nil
+			}),
+			Dir: "log", SegmentBytes: 1 << 20, Flush: policy, CacheBytes: -1, boot: bootID{1},
+		}
+		l := mustOpen(t, o)
+		es := makeEntries(1, 3, 100, 1)
+		if err := errors.Join(l.Append(es), l.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		path, at := l.active.path, l.active.end
+		failing.Store(true)
+		if err := l.Append(makeEntries(4, 50, 3000, 1)); err == nil {
+			err = l.Sync()
+			if err == nil {
+				t.Fatal("nobody noticed")
+			}
+		}
+		_ = l.Close() // says what failed
+		b := getFile(t, mem, path)
+		clear(b[at : at+512])
+		putFile(t, mem, path, b)
+		o.FS = mem
+		again := mustOpen(t, o)
+		if again.Last() != 3 {
+			t.Errorf("%s: last is %d, want 3", policy, again.Last())
+		}
+		if err := errors.Join(again.Append(makeEntries(4, 2, 100, 2)), again.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestDieAtEveryChange runs one history of rolls, a truncation across segments, a
 // trim, a recycled segment and a reset, and ends it before each change to a file in
 // turn, with every kind of crash.

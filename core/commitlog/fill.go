@@ -128,7 +128,7 @@ func (l *Log) fillOnce() bool {
 	l.fillMu.Unlock()
 	if err := s.file.SyncData(); err != nil {
 		// The system reports a lost write once: this may have been an entry's.
-		_ = l.fail(fmt.Errorf("reserve space: %w", err)) // the next Append says so
+		_ = l.syncFailed(s, fmt.Errorf("reserve space: %w", err)) // the next Append says so
 		return false
 	}
 	return true

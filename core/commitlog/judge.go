@@ -22,7 +22,8 @@ import (
 //     what it had been given, in order: a prefix survives, and a whole frame behind
 //     a bad one proves damage. When the machine went down, any of the blocks that
 //     were not yet synced may be missing, so whole frames of the same group may
-//     well follow a lost one. Where there is no mark the former is assumed.
+//     well follow a lost one. So they may after a failed sync, which takes the run
+//     out of the mark. Where there is no mark the former is assumed.
 //
 // Sealed segments were synced before their table was written; they are trusted by
 // the table and not read. A segment without a table which is not the last one was

@@ -67,7 +67,7 @@ func (o *Options) validate() error {
 
 // Log is an open log.
 //
-// Lock order: trimMu, appendMu, syncMu, fillMu, segment.use, mu. A reader takes mu and
+// Lock order: trimMu, appendMu, syncMu, fillMu, segment.use, markMu, mu. A reader takes mu and
 // then, before it lets go of mu, use of the segment it found: nobody waits for mu
 // while holding use for writing.
 type Log struct {
@@ -81,6 +81,7 @@ type Log struct {
 	closed   bool
 
 	syncMu sync.Mutex // held while the active segment is synced or replaced
+	markMu sync.Mutex // held while a mark is written
 
 	fillMu sync.Mutex // guards filler's fields
 	filler filler
@@ -195,9 +196,28 @@ func (l *Log) fail(err error) error {
 	if err == nil {
 		return nil
 	}
+	if failed := l.failed.Load(); failed != nil && errors.Is(err, *failed) {
+		return err // it has been said
+	}
 	err = fmt.Errorf("commit log: %w", err)
 	if l.failed.CompareAndSwap(nil, &err) {
 		l.o.Logger.Error("commit log failed; it refuses every further change", "err", err)
+	}
+	return err
+}
+
+// syncFailed poisons the log after a failed sync of s. The system may have lost any of the blocks that it
+// was to write, as when the machine goes down, so the mark is no longer of this run of it: recovery would
+// take whole frames behind a lost one for damage. Where the mark cannot be written that is what happens.
+func (l *Log) syncFailed(s *segment, err error) error {
+	err = l.fail(fmt.Errorf("sync %s: %w", s.path, err))
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	l.mu.RLock()
+	durable := s.syncedEnd
+	l.mu.RUnlock()
+	if e := s.putMark(mark{durable: uint32(durable)}); e != nil {
+		l.o.Logger.Warn("cannot note in the commit log that a sync has failed", "err", e)
 	}
 	return err
 }

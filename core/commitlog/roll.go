@@ -89,7 +89,7 @@ func (l *Log) createSegment(h segmentHeader) (*segment, error) {
 // every replica. Repeating it after a crash is harmless.
 func (l *Log) seal(s *segment) error {
 	if err := s.file.SyncData(); err != nil {
-		return err
+		return l.syncFailed(s, err)
 	}
 	if _, err := s.file.WriteAt(make([]byte, markLen), markAt); err != nil {
 		return err

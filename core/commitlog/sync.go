@@ -1,9 +1,6 @@
 package commitlog
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Sync forces every appended entry to the disk, whatever the policy. It does not
 // keep Append or readers waiting.
@@ -28,7 +25,7 @@ func (l *Log) Sync() error {
 		}
 	}
 	if err := s.file.SyncData(); err != nil {
-		return l.fail(fmt.Errorf("sync %s: %w", s.path, err))
+		return l.syncFailed(s, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
