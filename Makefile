@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt e2e-console oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ compat-mqtt: build ## real MQTT clients against the binary
 
 compat-amqp: build ## real AMQP clients, kombu and Celery against the binary
 	compat-tests/amqp/run.sh
+
+e2e-console: build ## the console in Chromium, with clients of all protocols at work; screenshots in .cache/console
+	compat-tests/console/run.sh
 
 oracle-amqp: build ## 450 questions to RabbitMQ and to the binary, and every difference
 	compat-tests/amqp/oracle/run.sh -live

@@ -43,8 +43,9 @@ var mayImport = map[string][]string{
 	"protocols/amqp/spec":     {"core/message"},
 	"protocols/amqp/spec/gen": {},
 	"protocols/mqtt":          {"core", "core/accept", "core/message", "core/topicfilter", "core/wire", "router"},
-	"protocols/http":          {"core", "core/message", "core/wire", "router", "protocols/http/front", "protocols/http/filter", "protocols/http/hook", "protocols/http/subscription", "protocols/http/webhook"},
+	"protocols/http":          {"core", "core/message", "core/wire", "router", "router/admin", "protocols/http/console", "protocols/http/front", "protocols/http/filter", "protocols/http/hook", "protocols/http/subscription", "protocols/http/webhook"},
 	"protocols/http/front":    {"core"},
+	"protocols/http/console":  {"protocols/http/front"},
 	"cmd/polylog/config":      {"router", "protocols/mqtt"},
 
 	"protocols/http/filter":       {"core", "core/message"},
@@ -54,7 +55,7 @@ var mayImport = map[string][]string{
 
 	"cmd/polylog": {
 		"core", "core/certs", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
-		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "protocols/http/webhook", "cmd/polylog/config",
+		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/webhook", "cmd/polylog/config",
 	},
 }
 

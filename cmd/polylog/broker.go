@@ -19,6 +19,7 @@ import (
 	"polylog/core/vfs"
 	httpd "polylog/protocols/http"
 	"polylog/protocols/http/webhook"
+	"polylog/protocols/kafka"
 	"polylog/router"
 	"polylog/router/admin"
 	"polylog/router/state"
@@ -51,6 +52,8 @@ type broker struct {
 	state        *state.State
 	router       *router.Router
 	admin        *admin.Server
+	clients      router.Clients
+	kafka        *kafka.Server // nil: there is no listener
 
 	phase atomic.Pointer[string]       // what it waits for; empty when it is ready
 	node  atomic.Pointer[cluster.Node] // nil until it has started

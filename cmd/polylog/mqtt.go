@@ -19,6 +19,7 @@ func (b *broker) serveMQTT(ctx context.Context) error {
 		MaxConnections: b.config.MaxConnections, MaxPacketBytes: int(b.config.MQTTMaxPacket), MaxQueued: b.config.MQTTMaxQueued,
 		ReceiveMaximum: b.config.MQTTReceiveMaximum, MaxKeepAlive: b.config.MQTTMaxKeepAlive,
 		DenySubscribe: b.config.MQTTDenySubscribe.Split(), SysInterval: b.config.MQTTSysInterval, Version: version,
+		Clients: &b.clients,
 	}
 	if o.Listeners, err = b.plainAndTLS(ctx, "mqtt", b.config.MQTTListen, "mqtts", b.config.MQTTSListen); err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"polylog/protocols/kafka"
 	"polylog/protocols/kafka/group"
 	"polylog/router"
+	"polylog/router/admin"
 	"polylog/router/state"
 )
 
@@ -97,8 +98,14 @@ func (b *broker) serveHTTP(ctx context.Context) error {
 	if ln == nil {
 		return err
 	}
+	page, err := b.console(ln)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	s := httpd.New(httpd.Options{
 		Listener: ln, Ready: b.notReady, Registry: b.metrics, Logger: b.log, Clock: b.now,
+		Clients: &b.clients, Console: page, Version: version, Coordinator: b.coordinator,
+		Health:  func(ctx context.Context) (admin.Health, error) { return b.admin.Health(ctx) },
 		MaxBody: int(b.config.HTTPMaxBody), BodyMemory: int64(b.config.HTTPRequestMemory),
 	})
 	b.http = s
@@ -228,10 +235,12 @@ func (b *broker) serveKafka(ctx context.Context) error {
 	}
 	o := kafkaOptions(b.config, b.router.BrokerConfig())
 	o.Router, o.Listeners, o.Logger, o.Registerer, o.Clock = b.router, []net.Listener{ln}, b.log, b.metrics, b.now
+	o.Clients = &b.clients
 	s, err := kafka.New(o)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	b.kafka = s
 	b.later(s.Close)
 	s.Serve()
 	return nil
@@ -255,7 +264,7 @@ func (b *broker) serveAMQP(ctx context.Context) error {
 	}
 	s, err := amqp.NewServer(amqp.Options{
 		Router: b.router, NodeID: b.home.NodeID(), ClusterName: b.node.Load().ClusterID(),
-		Logger: b.log, Registerer: b.metrics, Clock: b.now,
+		Logger: b.log, Registerer: b.metrics, Clock: b.now, Clients: &b.clients,
 		MaxConnections: b.config.MaxConnections, MessageMemory: int64(b.config.MessageMemory),
 		ConsumerTimeout: b.config.AMQPConsumerTimeout,
 	})

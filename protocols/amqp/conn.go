@@ -58,6 +58,8 @@ type conn struct {
 	opened     bool // connection.open was answered
 	connected  time.Time
 	properties message.Table // that the client gave
+	clientName string        // that the client gave the connection
+	listed     func()        // takes it off the list of clients; nil: it is not there
 
 	decoder   spec.Decoder
 	incoming  incoming            // the message that is being published; it aliases nothing between two
@@ -103,6 +105,9 @@ func (c *conn) serve(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(func() { c.write(ctx) })
 	err := c.run(ctx)
+	if c.listed != nil {
+		c.listed()
+	}
 	c.log.Log(ctx, c.level(err), "amqp connection closed", "name", c.name, "reason", err)
 
 	c.endAll(ctx)

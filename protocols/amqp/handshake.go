@@ -85,7 +85,8 @@ func speaks091(h []byte) bool {
 func (c *conn) startOk(ctx context.Context, m *spec.ConnectionStartOk) error {
 	c.caps, c.properties = readCapabilities(m.ClientProperties), m.ClientProperties
 	if v, ok := m.ClientProperties.Get("connection_name"); ok {
-		c.log = c.log.With("connection_name", spec.Cut(v.Str()))
+		c.clientName = spec.Cut(v.Str())
+		c.log = c.log.With("connection_name", c.clientName)
 	}
 	from := remoteAddr(c.nc)
 	who, ok := credentials{mechanism: external, user: c.subject}, c.subject != ""
@@ -168,6 +169,9 @@ func (c *conn) open(ctx context.Context, m *spec.ConnectionOpen) error {
 	}
 	c.opened = true
 	c.where.Store(&namespace)
+	if !c.inside {
+		c.listed = c.srv.opts.Clients.Add(c.describe, func(reason string) { c.close(hard(spec.ConnectionForced, "%s", reason)) })
+	}
 	c.srv.metrics.opened.Add(1)
 	c.send(&spec.ConnectionOpenOk{})
 	return nil

@@ -27,6 +27,7 @@ type Options struct {
 	Clock       func() time.Time
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer // of metrics; nil for none
+	Clients     *router.Clients       // that connections are listed in; nil: none are
 
 	MaxConnections   int           // default 10,000
 	HandshakeTimeout time.Duration // until connection.open, default 10 s

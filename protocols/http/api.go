@@ -40,6 +40,7 @@ func (s *Server) Open(r *router.Router, e *webhook.Engine) {
 	a := &api{srv: s, router: r, engine: e}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	s.api.Store(a)
+	r.ServePeers(opsService, a.serveOps)
 }
 
 // CloseAPI ends what waits below /v1, streams too, and returns when no call is running. The
@@ -55,6 +56,7 @@ func (s *Server) CloseAPI() {
 	a.stop()
 	a.calls.Wait()
 	a.keepers.close()
+	s.history.close()
 }
 
 // enter is false when the data plane is closed.
@@ -96,6 +98,9 @@ func endpoints() *front.Mux[handler] {
 		}
 	}
 	receivers(m)
+	for _, e := range adminCalls {
+		m.Handle(e.method, e.path, e.do)
+	}
 	m.Handle("GET", "/v1/namespaces", listNamespaces)
 	m.Handle("PUT", "/v1/namespaces/{namespace}", putNamespace)
 	m.Handle("DELETE", "/v1/namespaces/{namespace}", deleteNamespace)
@@ -113,8 +118,10 @@ var calls = []struct {
 	{"PATCH", "/topics/{topic}", patchTopic},
 	{"DELETE", "/topics/{topic}", deleteTopic},
 	{"GET", "/topics/{topic}/configs", getTopicConfigs},
+	{"GET", "/topics/{topic}/readers", listReaders},
 	{"GET", "/topics/{topic}/messages", browseTopic},
 	{"POST", "/topics/{topic}/messages", publishToTopic},
+	{"GET", "/topics/{topic}/messages/{message}", getMessage},
 
 	{"GET", "/queues", listQueues},
 	{"GET", "/queues/{queue}", getQueue},
@@ -180,6 +187,11 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 	}
 	if !strings.HasPrefix(string(ctx.URI().PathOriginal()), hooksPath) { // those say whom they believe
 		if err := front.SameOrigin(ctx); err != nil {
+			return err
+		}
+	}
+	if c := s.opts.Console; c != nil && method != fasthttp.MethodGet {
+		if err := c.MayWrite(ctx); err != nil {
 			return err
 		}
 	}

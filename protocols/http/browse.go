@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"polylog/core"
+	"polylog/core/message"
 	"polylog/core/wire"
 	"polylog/router"
 )
@@ -57,6 +58,7 @@ type search struct {
 	queues []core.QueueID // by partition
 	only   int            // the one partition that is looked at; -1: all
 	key    []byte         // nil: any
+	id     string         // message id; empty: any
 	to     int64          // ms: messages before; math.MaxInt64: all
 	skip   func(core.Offset) bool
 	limit  int
@@ -70,7 +72,7 @@ type browsed struct {
 }
 
 func browseTopic(c *call) error {
-	if err := c.onlyQuery("partition", "offset", "from", "to", "key", "limit", "cursor", "maxValueBytes"); err != nil {
+	if err := c.onlyQuery("partition", "offset", "from", "to", "key", "messageId", "limit", "cursor", "maxValueBytes"); err != nil {
 		return err
 	}
 	t, err := c.topic(router.OpRead)
@@ -92,6 +94,7 @@ func browseTopic(c *call) error {
 			s.only = core.PartitionOf(s.key, len(t.Partitions))
 		}
 	}
+	s.id = string(c.QueryArgs().Peek("messageId"))
 	at, err := c.begin(&s)
 	if err != nil {
 		return err
@@ -217,5 +220,6 @@ const browseCost = 32
 
 // wants reports whether a record is one that is looked for.
 func (s *search) wants(r *router.Browsed) bool {
-	return (s.key == nil || bytes.Equal(s.key, r.Key)) && r.Time < s.to && (s.skip == nil || !s.skip(r.Offset))
+	return (s.key == nil || bytes.Equal(s.key, r.Key)) && r.Time < s.to && (s.skip == nil || !s.skip(r.Offset)) &&
+		(s.id == "" || message.Read(&r.Record).MessageID == s.id)
 }

@@ -67,7 +67,7 @@ func TestPathTricks(t *testing.T) {
 		"/v1/topics/%252e%252e":                  400, // decoded once: no topic can be called %2e%2e
 		"/v1":                                    404,
 		"/v1/":                                   400,
-		"/v1/topics/a/messages/x":                404,
+		"/v1/topics/a/configs/x":                 404,
 		"/v1/namespaces/a/namespaces/b":          404,
 		"/v1/..%2fhealth/live":                   404,
 		"/health/../v1/topics/a":                 400,

@@ -57,25 +57,25 @@ func (c *call) queue(op router.Operation) (*router.Queue, error) {
 }
 
 func listQueues(c *call) error {
-	if err := c.onlyQuery("limit", "cursor"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "search", "counts"); err != nil {
 		return err
 	}
 	limit, after, err := c.page()
 	if err != nil {
 		return err
 	}
-	names, err := c.router.QueueNames(c.namespace, after, limit+1)
+	counts, err := c.flag("counts")
+	if err != nil {
+		return err
+	}
+	names, next, err := c.queueNames(after, limit)
 	if err != nil {
 		return err
 	}
 	answer := struct {
 		Queues []queueJSON `json:"queues"`
 		Next   string      `json:"next,omitempty"`
-	}{Queues: []queueJSON{}}
-	if len(names) > limit {
-		names = names[:limit]
-		answer.Next = names[limit-1]
-	}
+	}{Queues: []queueJSON{}, Next: next}
 	for _, name := range names {
 		n := core.Name{Namespace: c.namespace, Name: name}
 		if c.may(router.OpDescribe, router.ResourceQueue, n) != nil {
@@ -88,9 +88,49 @@ func listQueues(c *call) error {
 		if err != nil {
 			return err
 		}
-		answer.Queues = append(answer.Queues, jsonOfQueue(q))
+		j := jsonOfQueue(q)
+		if counts {
+			if j.Counts, err = c.countsOf(q); err != nil {
+				return err
+			}
+		}
+		answer.Queues = append(answer.Queues, j)
 	}
 	return c.answer(200, answer)
+}
+
+// queueNames are up to limit names of queues after one, of those that are searched for.
+func (c *call) queueNames(after string, limit int) (names []string, next string, err error) {
+	if c.QueryArgs().Peek("search") == nil {
+		names, err = c.router.QueueNames(c.namespace, after, limit+1)
+		if len(names) > limit {
+			names, next = names[:limit], names[limit-1]
+		}
+		return names, next, err
+	}
+	found := c.search()
+	all, err := c.router.QueueNames(c.namespace, after, searchSteps)
+	for i, n := range all {
+		if len(names) == limit {
+			return names, all[i-1], err
+		}
+		if found(n) {
+			names = append(names, n)
+		}
+	}
+	if len(all) == searchSteps {
+		next = all[searchSteps-1]
+	}
+	return names, next, err
+}
+
+// countsOf counts a queue's messages; nil where it has groups alone.
+func (c *call) countsOf(q *router.Queue) (*countsJSON, error) {
+	if q.GroupOnly {
+		return nil, nil
+	}
+	n, err := c.router.CountQueue(c.ctx, q.ID, "")
+	return &countsJSON{n.Ready, n.Unsettled, n.Delayed, n.Consumers}, err
 }
 
 func getQueue(c *call) error {
@@ -102,12 +142,8 @@ func getQueue(c *call) error {
 		return err
 	}
 	j := jsonOfQueue(q)
-	if !q.GroupOnly {
-		n, err := c.router.CountQueue(c.ctx, q.ID, "")
-		if err != nil {
-			return err
-		}
-		j.Counts = &countsJSON{n.Ready, n.Unsettled, n.Delayed, n.Consumers}
+	if j.Counts, err = c.countsOf(q); err != nil {
+		return err
 	}
 	return c.answer(200, j)
 }

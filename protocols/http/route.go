@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp/pprofhandler"
 
 	"polylog/core"
+	"polylog/protocols/http/console"
 )
 
 const profiles = "/debug/pprof/"
@@ -35,6 +36,18 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 		// Dots, double slashes and escapes could mean one path here and another in a
 		// handler; none of these paths has them.
 		return &problem{Status: 400, Code: "bad_path", Detail: "the path is not in its plain form"}
+	}
+	if c := s.opts.Console; c != nil {
+		switch {
+		case path == "/" || path+"/" == console.Prefix:
+			ctx.Response.Header.Set(fasthttp.HeaderLocation, console.Prefix)
+			ctx.SetStatusCode(fasthttp.StatusFound)
+			return nil
+		case strings.HasPrefix(path, console.Prefix):
+			budget := s.front.Budget()
+			defer budget.Release()
+			return c.Serve(ctx, path, func(limit int) ([]byte, error) { return budget.Body(ctx, ctx, limit) })
+		}
 	}
 	if strings.HasPrefix(path, profiles) {
 		path = profiles

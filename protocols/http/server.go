@@ -4,6 +4,7 @@
 //
 //	/v1/…                topics, queues and their messages: docs/http.md
 //	POST /hooks/…        other people's webhooks
+//	/console/            the console; / leads there
 //	GET /openapi.json    the same for machines: OpenAPI 3.1
 //	GET /health/live     200 while the process runs
 //	GET /health/ready    200 when it can serve, else 503 and the reasons
@@ -26,7 +27,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"polylog/protocols/http/console"
 	"polylog/protocols/http/front"
+	"polylog/router"
+	"polylog/router/admin"
 )
 
 // Options is what a Server needs.
@@ -42,6 +46,13 @@ type Options struct {
 	MaxBody    int
 	BodyMemory int64
 	Clock      func() time.Time // of messages; time.Now when nil
+	Clients    *router.Clients  // that this node's connections are listed in; nil: none are
+	Console    *console.Console // nil: there is none
+	Version    string           // of the program
+	// Health asks all nodes how they are; nil where this one does not.
+	Health func(context.Context) (admin.Health, error)
+	// Coordinator knows the members of Kafka's groups. It may be nil, or give nil.
+	Coordinator func() Coordinator
 }
 
 // now is the time in ms.
@@ -63,6 +74,8 @@ type Server struct {
 	calls   *front.Mux[handler]
 	api     atomic.Pointer[api] // nil: not open yet
 	turn    atomic.Uint32       // of messages without a key
+	started time.Time
+	history history
 }
 
 // New makes a server that answers once Serve runs. It owns the listener from now on.
@@ -79,12 +92,23 @@ func New(o Options) *Server {
 		Name: "polylog_hook_requests_total", Help: "Webhooks that came to hooks, by what became of them.",
 	}, []string{"outcome"})
 	o.Registry.MustRegister(s.answers, s.hooked)
-	s.routes = s.table()
+	s.routes, s.started = s.table(), o.Clock()
+	s.history.gather, s.history.clock = o.Registry, o.Clock
 	s.front = front.New(front.Options{
 		Listener: o.Listener, Handle: s.serve, Logger: o.Logger, MaxBody: o.MaxBody, BodyMemory: o.BodyMemory,
-		Answered: func(status int) { s.answers.WithLabelValues(strconv.Itoa(status)).Inc() },
+		Answered:  func(status int) { s.answers.WithLabelValues(strconv.Itoa(status)).Inc() },
+		Connected: s.connected,
 	})
 	return s
+}
+
+// connected lists a connection.
+func (s *Server) connected(nc net.Conn) (left func()) {
+	since := s.opts.Clock()
+	return s.opts.Clients.Add(func(k *router.Client) {
+		k.Protocol, k.Version, k.Since = "http", "1.1", since
+		k.Remote, k.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
+	}, func(string) { _ = nc.Close() })
 }
 
 // Serve answers requests until Close; it returns nil then.
@@ -95,4 +119,11 @@ func (s *Server) Serve() error { return s.front.Serve() }
 func (s *Server) Close(ctx context.Context) error {
 	s.CloseAPI()
 	return s.front.Close(ctx)
+}
+
+func (s *Server) coordinator() Coordinator {
+	if s.opts.Coordinator == nil {
+		return nil
+	}
+	return s.opts.Coordinator()
 }

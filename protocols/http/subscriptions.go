@@ -80,10 +80,14 @@ func (c *call) jsonOfSubscription(s *router.Subscription) (j subscriptionJSON, e
 }
 
 func listSubscriptions(c *call) error {
-	if err := c.onlyQuery("limit", "cursor"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "counts"); err != nil {
 		return err
 	}
 	limit, after, err := c.page()
+	if err != nil {
+		return err
+	}
+	counts, err := c.flag("counts")
 	if err != nil {
 		return err
 	}
@@ -104,6 +108,9 @@ func listSubscriptions(c *call) error {
 			continue
 		}
 		j, err := c.jsonOfSubscription(s)
+		if err == nil && counts && !j.Orphaned {
+			j.Counts, err = c.countsOfSubscription(s)
+		}
 		if err != nil {
 			return err
 		}
@@ -136,21 +143,29 @@ func getSubscription(c *call) error {
 	if j.Orphaned {
 		return c.answer(200, j)
 	}
-	src, err := c.sourceOf(s)
-	if err != nil {
+	if j.Counts, err = c.countsOfSubscription(s); err != nil {
 		return err
 	}
-	j.Counts = &countsJSON{}
+	return c.answer(200, j)
+}
+
+// countsOfSubscription counts the messages of all its partitions.
+func (c *call) countsOfSubscription(s *router.Subscription) (*countsJSON, error) {
+	src, err := c.sourceOf(s)
+	if err != nil {
+		return nil, err
+	}
+	counts := &countsJSON{}
 	for _, q := range src.queues {
 		n, err := c.router.CountQueue(c.ctx, q, src.group)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		j.Counts.Ready += n.Ready
-		j.Counts.Unsettled += n.Unsettled
-		j.Counts.Delayed += n.Delayed
+		counts.Ready += n.Ready
+		counts.Unsettled += n.Unsettled
+		counts.Delayed += n.Delayed
 	}
-	return c.answer(200, j)
+	return counts, nil
 }
 
 // putSubscription creates a subscription, or changes the options of the one that is there.

@@ -54,8 +54,18 @@ func (c *call) page() (limit int, after string, err error) {
 	return int(n), string(c.QueryArgs().Peek("cursor")), err
 }
 
+// search says which names a call wants of a list: those that have what it searches for, whatever the case.
+func (c *call) search() func(name string) bool {
+	text := strings.ToLower(string(c.QueryArgs().Peek("search")))
+	return func(name string) bool { return text == "" || strings.Contains(strings.ToLower(name), text) }
+}
+
+// searchSteps is how many names a search looks at for a page; one that finds less is short, and
+// has next.
+const searchSteps = 10_000
+
 func listTopics(c *call) error {
-	if err := c.onlyQuery("limit", "cursor", "prefix"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "prefix", "search"); err != nil {
 		return err
 	}
 	limit, after, err := c.page()
@@ -63,12 +73,13 @@ func listTopics(c *call) error {
 		return err
 	}
 	prefix := string(c.QueryArgs().Peek("prefix"))
+	found := c.search()
 	answer := struct {
 		Topics []topicJSON `json:"topics"`
 		Next   string      `json:"next,omitempty"`
 	}{Topics: []topicJSON{}}
 	for _, t := range c.router.Topics(c.namespace) {
-		if t.Name.Name <= after || !strings.HasPrefix(t.Name.Name, prefix) || c.may(router.OpDescribe, router.ResourceTopic, t.Name) != nil {
+		if t.Name.Name <= after || !strings.HasPrefix(t.Name.Name, prefix) || !found(t.Name.Name) || c.may(router.OpDescribe, router.ResourceTopic, t.Name) != nil {
 			continue
 		}
 		if len(answer.Topics) == limit {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -28,6 +29,7 @@ const readBufferSize = 8 << 10
 type conn struct {
 	srv     *Server
 	nc      net.Conn
+	since   time.Time
 	br      *bufio.Reader
 	log     *slog.Logger
 	session session
@@ -49,6 +51,7 @@ func newConn(srv *Server, nc net.Conn, cancel context.CancelFunc) *conn {
 	c := &conn{
 		srv:    srv,
 		nc:     nc,
+		since:  srv.opts.Clock(),
 		cancel: cancel,
 		br:     bufio.NewReaderSize(nc, readBufferSize),
 		log:    srv.log.With("client", nc.RemoteAddr().String()),

@@ -161,6 +161,7 @@ func (c *conn) start(ctx context.Context, a *api, cl *call) error {
 		cl.frame = nil
 	}
 	c.session.valid = true
+	c.session.note(cl.clientID)
 	c.srv.metrics.requests[a.key].Add(1)
 	if err := c.enqueue(ctx, cl, a.key == kmsg.Produce); err != nil {
 		cl.end()

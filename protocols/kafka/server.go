@@ -30,6 +30,7 @@ type Options struct {
 	Clock      func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // of metrics; nil for none
+	Clients    *router.Clients       // that connections are listed in; nil: none are
 	Groups     group.Config          // limits and times of consumer groups; Logger is set
 
 	MaxConnections       int           // default 10,000
@@ -171,6 +172,8 @@ func (s *Server) startConn(nc net.Conn) {
 	go func() {
 		defer s.wg.Done()
 		defer cancel()
+		leave := s.opts.Clients.Add(c.describe, func(string) { c.cancel() })
+		defer leave()
 		c.serve(ctx)
 		s.mu.Lock()
 		delete(s.conns, c)

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"sync/atomic"
+
 	"polylog/core"
 	"polylog/router"
 )
@@ -15,6 +17,7 @@ type session struct {
 	valid           bool // a well-formed request has come: larger frames are welcome
 	softwareName    string
 	softwareVersion string
+	known           atomic.Pointer[known] // the same for other goroutines; nil: nothing yet
 }
 
 // topicName is a client's topic name in the session's namespace.

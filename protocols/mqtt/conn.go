@@ -35,12 +35,15 @@ type conn struct {
 	session     *session
 	lease       *router.Lease
 
+	since  time.Time
+	listed func() // takes it off the list of clients; nil: it is not there
+
 	endMu sync.Mutex    // guards cause
 	cause *packets.Code // why we end it; nil: we do not
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, remote: nc.RemoteAddr().String(), ended: make(chan struct{})}
+	c := &conn{srv: s, nc: nc, remote: nc.RemoteAddr().String(), ended: make(chan struct{}), since: s.opts.Clock()}
 	if host, _, err := net.SplitHostPort(c.remote); err == nil {
 		c.principal.Host = host
 	}
@@ -58,6 +61,9 @@ var errDisconnected = errors.New("the client disconnected")
 func (c *conn) serve() {
 	defer c.srv.unregister(c)
 	told := c.end(c.run())
+	if c.listed != nil {
+		c.listed()
+	}
 	close(c.ended)
 	if told {
 		c.linger()

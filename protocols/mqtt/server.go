@@ -27,6 +27,7 @@ type Options struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // of metrics; nil for none
 	Version    string                // of the program, for $SYS
+	Clients    *router.Clients       // that connections are listed in; nil: none are
 
 	// EnhancedAuth makes the exchange for an authentication method, nil for one that is not
 	// known; nil for none at all.

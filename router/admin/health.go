@@ -41,7 +41,10 @@ func (s *Server) ask(ctx context.Context, members []Member) []NodeHealth {
 	return all
 }
 
-// health is how the cluster is, as far as this node can tell.
+// Health is how the cluster is, as far as this node can tell.
+func (s *Server) Health(ctx context.Context) (Health, error) { return s.health(ctx, false) }
+
+// health is Health, with compare after all members have read what they hold.
 func (s *Server) health(ctx context.Context, compare bool) (Health, error) {
 	h := Health{Info: s.info(), Problems: []string{}}
 	h.Nodes = s.ask(ctx, h.Members)

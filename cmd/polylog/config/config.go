@@ -30,7 +30,7 @@ type Config struct {
 	KafkaAdvertise string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
 	AMQPListen     string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
 	AMQPSListen    string `key:"amqps-listen" kind:"address" default:"off" doc:"Address for AMQP 0-9-1 clients over TLS, port 5671 by custom; it needs tls-cert and tls-key."`
-	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, health checks, metrics and profiles."`
+	HTTPListen     string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, the console, health checks, metrics and profiles."`
 	MQTTListen     string `key:"mqtt-listen" kind:"address" default:"127.0.0.1:1883" doc:"Address for MQTT clients."`
 	MQTTSListen    string `key:"mqtts-listen" kind:"address" default:"off" doc:"Address for MQTT clients over TLS, port 8883 by custom; it needs tls-cert and tls-key."`
 	MQTTWSListen   string `key:"mqtt-ws-listen" kind:"address" default:"127.0.0.1:8083" doc:"Address for MQTT clients over WebSocket, under any path."`
@@ -59,6 +59,9 @@ type Config struct {
 
 	HTTPMaxBody       Size `key:"http-max-body" min:"64KiB" max:"256MiB" default:"16MiB" doc:"Largest body of an HTTP request. How large one message may be is max.message.bytes of its topic."`
 	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always."`
+
+	Console          string `key:"console" oneof:"on,off" default:"on" doc:"Whether the console, a page for browsers, is at http-listen. While it is, browsers change nothing over HTTP before they have logged in to it."`
+	ConsoleTokenFile string `key:"console-token-file" doc:"File with the token that people log in to the console with, 16 bytes or more in its first line; the same one on every node. Without it nobody can log in, but browsers on this machine may unlock the console where http-listen is a loopback address."`
 
 	WebhookAllow  Networks `key:"webhook-allow" doc:"Networks that webhooks may be sent to beside the public internet, such as 10.0.0.0/8,fd00::/8, separated by commas. Without it addresses of this machine and of private networks are refused. Those at which clouds tell machines their secrets always are."`
 	WebhookOrigin string   `key:"webhook-origin" default:"polylog" doc:"Name under which this broker asks endpoints for their consent (WebHook-Request-Origin of CloudEvents)."`

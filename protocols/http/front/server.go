@@ -46,7 +46,9 @@ type Options struct {
 	Refuse func(ctx *fasthttp.RequestCtx, err error)
 	// Answered is called with the status of every answer, if it is not nil.
 	Answered func(status int)
-	Logger   *slog.Logger
+	// Connected is told of every connection; what it gives is called at its end. It may be nil.
+	Connected func(net.Conn) (left func())
+	Logger    *slog.Logger
 	// MaxBody bounds a request's body, in bytes; BodyMemory those of all requests at work.
 	// 16 MiB and 128 MiB when 0.
 	MaxBody    int
@@ -67,6 +69,9 @@ func (o *Options) ensureDefaults() {
 	if o.Answered == nil {
 		o.Answered = func(int) {}
 	}
+	if o.Connected == nil {
+		o.Connected = func(net.Conn) func() { return func() {} }
+	}
 }
 
 // Server is an HTTP listener and its connections.
@@ -76,14 +81,20 @@ type Server struct {
 	bodies *semaphore.Weighted // bytes of bodies
 
 	mu     sync.Mutex
-	conns  map[net.Conn]fasthttp.ConnState // guarded by mu: open connections
-	closed bool                            // guarded by mu: Close was called
+	conns  map[net.Conn]tracked // guarded by mu: open connections
+	closed bool                 // guarded by mu: Close was called
+}
+
+// tracked is what is known of an open connection.
+type tracked struct {
+	state fasthttp.ConnState
+	left  func()
 }
 
 // New makes a server that answers once Serve runs. It owns the listener from now on.
 func New(o Options) *Server {
 	o.ensureDefaults()
-	s := &Server{opts: o, bodies: semaphore.NewWeighted(o.BodyMemory), conns: map[net.Conn]fasthttp.ConnState{}}
+	s := &Server{opts: o, bodies: semaphore.NewWeighted(o.BodyMemory), conns: map[net.Conn]tracked{}}
 	s.http = &fasthttp.Server{
 		Handler:                      s.ServeRequest,
 		ErrorHandler:                 s.unreadable,
@@ -192,10 +203,18 @@ func (s *Server) track(c net.Conn, state fasthttp.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state == fasthttp.StateClosed || state == fasthttp.StateHijacked {
-		delete(s.conns, c)
+		if t, ok := s.conns[c]; ok {
+			t.left()
+			delete(s.conns, c)
+		}
 		return
 	}
-	s.conns[c] = state
+	t, ok := s.conns[c]
+	if !ok {
+		t.left = s.opts.Connected(c)
+	}
+	t.state = state
+	s.conns[c] = t
 	if s.closed && state != fasthttp.StateActive {
 		_ = c.Close()
 	}
@@ -206,8 +225,8 @@ func (s *Server) closeConns(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for c, state := range s.conns {
-		if all || state != fasthttp.StateActive {
+	for c, t := range s.conns {
+		if all || t.state != fasthttp.StateActive {
 			_ = c.Close()
 		}
 	}

@@ -1,0 +1,118 @@
+// What the console asks of the broker: calls, paging and polling.
+import { useState, useEffect, useRef, useCallback } from './vendor/htm-preact.js';
+
+// Problem is a refusal, as RFC 9457 has it.
+export class Problem extends Error {
+  constructor(status, p) {
+    super(p.detail || p.title || `HTTP ${status}`);
+    this.status = status;
+    this.code = p.code || '';
+  }
+}
+
+// Whole numbers that JavaScript cannot hold stay text, digit by digit.
+const keepDigits = (_, v, context) =>
+  typeof v === 'number' && !Number.isSafeInteger(v) && context && /^-?\d+$/.test(context.source) ? context.source : v;
+
+export const parse = (text) => JSON.parse(text, keepDigits);
+
+// call sends a request; path is below this origin.
+export async function call(path, { method = 'GET', body, headers, signal } = {}) {
+  const init = { method, signal, headers: { Accept: 'application/json', ...headers }, credentials: 'same-origin' };
+  if (body !== undefined) {
+    const json = typeof body !== 'string' && !(body instanceof Uint8Array);
+    init.body = json ? JSON.stringify(body) : body;
+    init.headers['Content-Type'] ??= json ? 'application/json' : 'application/octet-stream';
+  }
+  let res;
+  try {
+    res = await fetch(path, init);
+  } catch (e) {
+    if (e.name === 'AbortError') throw e;
+    throw new Problem(0, { code: 'unreachable', detail: 'the broker does not answer' });
+  }
+  const text = await res.text();
+  let v = null;
+  try { v = text ? parse(text) : null; } catch { /* below */ }
+  if (!res.ok) throw new Problem(res.status, v || { detail: `HTTP ${res.status}` });
+  return v;
+}
+
+// at is a path below /v1 in a namespace, with arguments; those that are empty are left out.
+export function at(ns, path, args = {}) {
+  const base = ns && ns !== 'default' ? `/v1/namespaces/${enc(ns)}` : '/v1';
+  return withArgs(base + path, args);
+}
+
+export function withArgs(path, args) {
+  const q = new URLSearchParams();
+  for (const [k, v] of Object.entries(args)) {
+    if (v !== undefined && v !== null && v !== '') q.set(k, v);
+  }
+  const text = q.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+export const enc = encodeURIComponent;
+
+// useLoad loads a path, again when it changes or when reload is called, and every so many ms. What was
+// there stays while something newer is on its way.
+export function useLoad(path, every = 0) {
+  const [state, set] = useState({ path: null, data: null, error: null, loading: true });
+  const [turn, setTurn] = useState(0);
+  const reload = useCallback(() => setTurn((n) => n + 1), []);
+  useEffect(() => {
+    if (!path) return undefined;
+    const stop = new AbortController();
+    let timer = 0;
+    const load = async () => {
+      if (document.hidden && every) {
+        timer = setTimeout(load, every);
+        return;
+      }
+      try {
+        const data = await call(path, { signal: stop.signal });
+        if (!stop.signal.aborted) set({ path, data, error: null, loading: false });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        set((old) => ({ path, data: old.path === path ? old.data : null, error, loading: false }));
+      }
+      if (every && !stop.signal.aborted) timer = setTimeout(load, every);
+    };
+    set((old) => (old.path === path ? { ...old, loading: true } : { path, data: null, error: null, loading: true }));
+    load();
+    return () => { stop.abort(); clearTimeout(timer); };
+  }, [path, every, turn]);
+  return { ...state, data: state.path === path ? state.data : null, reload };
+}
+
+// usePages walks through a list that has cursors: make gives the path of a page.
+export function usePages(make, key, every = 0) {
+  const [where, setWhere] = useState({ key, cursors: [''] });
+  const cursors = where.key === key ? where.cursors : [''];
+  const cursor = cursors[cursors.length - 1];
+  const page = useLoad(make(cursor), every);
+  return {
+    ...page,
+    number: cursors.length,
+    next: page.data?.next ? () => setWhere({ key, cursors: [...cursors, page.data.next] }) : null,
+    back: cursors.length > 1 ? () => setWhere({ key, cursors: cursors.slice(0, -1) }) : null,
+  };
+}
+
+// useSettled is a value that has not changed for a while: what somebody has finished typing.
+export function useSettled(value, ms = 250) {
+  const [settled, set] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => set(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
+// useLatest is a reference to what a value is now, for callbacks that outlive it.
+export function useLatest(value) {
+  const ref = useRef(value);
+  ref.current = value;
+  return ref;
+}

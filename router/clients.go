@@ -1,0 +1,110 @@
+package router
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Client is a client's connection to this node, whatever its protocol.
+type Client struct {
+	ID        uint64 // on this node: later connections have greater ones
+	Protocol  string // kafka, amqp, mqtt, http
+	Version   string // of the protocol, as far as the client has said
+	Remote    string // address
+	Local     string
+	TLS       bool
+	Namespace string
+	User      string // empty: nobody in particular
+	ClientID  string // that the client gave itself
+	Software  string // that the client says it is
+	Since     time.Time
+	Received  int64 // bytes; -1: not counted
+	Details   []Detail
+}
+
+// Detail is something that only the protocol knows of a connection.
+type Detail struct{ Name, Value string }
+
+// Clients are the connections of clients to this node. Protocols add theirs. The zero value has
+// none, and a nil one takes none.
+type Clients struct {
+	mu   sync.Mutex // guards what follows
+	last uint64
+	all  map[uint64]client
+}
+
+type client struct {
+	describe func(*Client)
+	close    func(reason string)
+}
+
+// Add says that a connection is there, until the function that it gives is called. describe fills
+// in what is known of it, whenever somebody asks; it must not block. shut ends the connection and
+// must not wait for its end.
+func (c *Clients) Add(describe func(*Client), shut func(reason string)) (leave func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[uint64]client{}
+	}
+	c.last++
+	id := c.last
+	c.all[id] = client{describe, shut}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.all, id)
+	}
+}
+
+// List is up to limit connections with ids above after for which match is true, the oldest first.
+// more says that there are others behind them.
+func (c *Clients) List(after uint64, limit int, match func(*Client) bool) (page []Client, more bool) {
+	if c == nil {
+		return nil, false
+	}
+	c.mu.Lock()
+	ids := make([]uint64, 0, len(c.all))
+	for id := range c.all {
+		if id > after {
+			ids = append(ids, id)
+		}
+	}
+	c.mu.Unlock()
+	slices.Sort(ids)
+	for _, id := range ids {
+		one := Client{ID: id, Received: -1}
+		c.mu.Lock()
+		found, ok := c.all[id]
+		c.mu.Unlock()
+		if !ok {
+			continue
+		}
+		if found.describe(&one); !match(&one) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true
+		}
+		page = append(page, one)
+	}
+	return page, false
+}
+
+// Close ends a connection; it is false where there is none of that id.
+func (c *Clients) Close(id uint64, reason string) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	found, ok := c.all[id]
+	c.mu.Unlock()
+	if ok {
+		found.close(reason)
+	}
+	return ok
+}
