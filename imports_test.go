@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"protocols/kafka/group":   {"core"},
 	"protocols/amqp":          {"core", "core/accept", "core/message", "core/wire", "router", "protocols/amqp/spec"},
 	"protocols/amqp/spec":     {"core/message"},
+	"protocols/amqp/manage":   {"core", "core/message", "router", "protocols/amqp", "protocols/amqp/spec", "protocols/http/front"},
 	"protocols/amqp/spec/gen": {},
 	"protocols/mqtt":          {"core", "core/accept", "core/message", "core/topicfilter", "core/wire", "router"},
 	"protocols/http":          {"core", "core/message", "core/wire", "router", "router/admin", "protocols/http/console", "protocols/http/front", "protocols/http/filter", "protocols/http/hook", "protocols/http/subscription", "protocols/http/webhook"},
@@ -55,7 +56,7 @@ var mayImport = map[string][]string{
 
 	"cmd/polylog": {
 		"core", "core/certs", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
-		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/webhook", "cmd/polylog/config",
+		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/webhook", "cmd/polylog/config",
 	},
 }
 

@@ -18,6 +18,7 @@ func benchBroker(b *testing.B, flush string) (*router.Router, []core.QueueID) {
 	b.Helper()
 	c := config.Default()
 	c.DataDir, c.Flush = b.TempDir(), flush
+	c.ManagementListen = config.Off
 	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, config.Off
 	c.MQTTListen, c.MQTTWSListen = config.Off, config.Off
 	br := newBroker(b.Context(), c, slog.New(slog.DiscardHandler), func(err error) { b.Error(err) })

@@ -17,6 +17,7 @@ import (
 	"polylog/cmd/polylog/config"
 	"polylog/core/certs"
 	"polylog/core/vfs"
+	"polylog/protocols/amqp"
 	httpd "polylog/protocols/http"
 	"polylog/protocols/http/webhook"
 	"polylog/protocols/kafka"
@@ -47,6 +48,7 @@ type broker struct {
 	nodeListener net.Listener
 	http         *httpd.Server // nil: there is no listener
 	webhooks     *webhook.Engine
+	amqp         *amqp.Server // nil: neither AMQP nor its management has a listener
 	tls          *peer.TLS    // of node-to-node connections; nil: none
 	clientCerts  *certs.Certs // of TLS listeners for clients; nil: none is there yet
 	state        *state.State
@@ -97,6 +99,7 @@ func (b *broker) start() error {
 		{"binding the AMQP listener", b.serveAMQP},
 		{"pushing webhooks", b.pushWebhooks},
 		{"opening the REST interface", b.openHTTP},
+		{"binding the management listener", b.serveManagement},
 		{"binding the MQTT listeners", b.serveMQTT},
 		{"announcing this node", b.announce},
 	} {

@@ -58,7 +58,7 @@ func (b *broker) probe(ctx context.Context) error {
 		}
 	}
 	for _, l := range []struct{ name, addr string }{
-		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
+		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"management", b.config.ManagementListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
 	} {
 		ln, err := bind(ctx, l.name, l.addr)
 		if err == nil && ln != nil {
@@ -259,7 +259,7 @@ func (b *broker) endEarlierRun(ctx context.Context) error {
 
 func (b *broker) serveAMQP(ctx context.Context) error {
 	lns, err := b.plainAndTLS(ctx, "amqp", b.config.AMQPListen, "amqps", b.config.AMQPSListen)
-	if len(lns) == 0 {
+	if err != nil || len(lns) == 0 && b.config.ManagementListen == config.Off {
 		return err
 	}
 	s, err := amqp.NewServer(amqp.Options{
@@ -271,6 +271,7 @@ func (b *broker) serveAMQP(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, closeAll(lns))
 	}
+	b.amqp = s
 	b.later(s.Close)
 	for _, ln := range lns {
 		s.Serve(ln)

@@ -58,7 +58,7 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 		"serve", "--data-dir", data, "--addr-file", addrs,
 		"--mqtt-listen", cmp.Or(o.MQTTAddr, "127.0.0.1:0"), "--mqtt-ws-listen", "127.0.0.1:0",
 		"--kafka-listen", cmp.Or(o.KafkaAddr, "127.0.0.1:0"), "--http-listen", cmp.Or(o.HTTPAddr, "127.0.0.1:0"),
-		"--amqp-listen", cmp.Or(o.AMQPAddr, "127.0.0.1:0"),
+		"--amqp-listen", cmp.Or(o.AMQPAddr, "127.0.0.1:0"), "--management-listen", "127.0.0.1:0",
 	}
 	if o.Flush != "" {
 		args = append(args, "--flush", o.Flush)

@@ -21,7 +21,7 @@ fi
 
 work=$(mktemp -d)
 "$root/bin/polylog" serve --data-dir "$work/data" --addr-file "$work/addresses" --log-level error \
-  --kafka-listen off --amqp-listen off --http-listen off --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen 127.0.0.1:0 >/dev/null &
+  --kafka-listen off --amqp-listen off --management-listen off --http-listen off --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen 127.0.0.1:0 >/dev/null &
 broker=$!
 trap 'kill $broker 2>/dev/null; wait $broker 2>/dev/null; rm -rf "$work"' EXIT
 until [ -s "$work/addresses" ]; do
@@ -66,7 +66,7 @@ if [ -n "${PAHO_TESTING:-}" ]; then
   kill $broker && wait $broker || true
   rm "$work/addresses"
   "$root/bin/polylog" serve --data-dir "$work/suites" --addr-file "$work/addresses" --log-level error \
-    --kafka-listen off --amqp-listen off --http-listen off --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen off \
+    --kafka-listen off --amqp-listen off --management-listen off --http-listen off --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen off \
     --mqtt-deny-subscribe test/nosubscribe --mqtt-max-keep-alive 60s --mqtt-receive-maximum 100 >/dev/null &
   broker=$!
   until [ -s "$work/addresses" ]; do

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Tools that speak RabbitMQ's management API against bin/polylog: rabbitmqadmin, RabbitMQ's HTTP client
+# for Java, the probes of nagios-plugins-rabbitmq. With API=host:port and AMQP_PORT=n against another
+# broker, such as RabbitMQ.
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(realpath ../..)
+cache=$root/.cache/manage
+mkdir -p "$cache"
+"$root/scripts/need.sh" python3 curl javac mvn
+command -v check_rabbitmq_overview >/dev/null || "$root/scripts/need.sh" nagios-plugins-rabbitmq
+
+# rabbitmqadmin is a script in RabbitMQ's package, of which nothing else is wanted here.
+if [ ! -f "$cache/rabbitmqadmin" ]; then
+  echo "rabbitmqadmin"
+  rm -rf "$cache/deb"
+  mkdir "$cache/deb"
+  (cd "$cache/deb" && { apt-get download -qq rabbitmq-server || { apt-get update -qq && apt-get download -qq rabbitmq-server; }; } 2>/dev/null && dpkg -x ./*.deb .)
+  cp "$cache"/deb/usr/lib/rabbitmq/lib/*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin "$cache/"
+  rm -rf "$cache/deb"
+fi
+if ! cat pom.xml clients/Hop.java | cmp -s - "$cache/hop.stamp"; then
+  echo "HTTP client for Java"
+  rm -rf "$cache/hop"
+  mvn -B -q -f pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/hop" >"$cache/maven.out" 2>&1 || { cat "$cache/maven.out"; exit 1; }
+  javac -nowarn -d "$cache/hop/classes" -cp "$cache/hop/*" clients/Hop.java
+  cat pom.xml clients/Hop.java >"$cache/hop.stamp"
+fi
+
+work=$(mktemp -d)
+broker=
+trap '[ -z "$broker" ] || { kill $broker; wait $broker; } 2>/dev/null; rm -rf "$work"' EXIT
+if [ -z "${API:-}" ]; then
+  "$root/bin/polylog" serve --data-dir "$work/data" --addr-file "$work/addresses" --log-level error \
+    --kafka-listen off --http-listen off --mqtt-listen off --mqtt-ws-listen off \
+    --amqp-listen 127.0.0.1:0 --management-listen 127.0.0.1:0 >/dev/null &
+  broker=$!
+  until [ -s "$work/addresses" ]; do
+    kill -0 $broker 2>/dev/null || { echo "the broker ended" >&2; exit 1; }
+    sleep 0.05
+  done
+  API=$(sed -n 's/^management=//p' "$work/addresses")
+  AMQP_PORT=$(sed -n 's/^amqp=.*://p' "$work/addresses")
+fi
+
+failed=0
+check() {
+  local name=$1
+  shift
+  if timeout 300 "$@" >"$work/output" 2>&1; then
+    echo "ok   $name"
+  else
+    echo "FAIL $name"
+    tail -n 30 "$work/output"
+    failed=1
+  fi
+}
+check "rabbitmqadmin" clients/rabbitmqadmin.sh "$cache/rabbitmqadmin" "$API"
+check "HTTP client for Java" java -cp "$cache/hop/classes:$cache/hop/*" Hop "http://$API/api/" "$AMQP_PORT"
+check "nagios-plugins-rabbitmq" clients/nagios.sh "$API"
+exit $failed

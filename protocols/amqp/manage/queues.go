@@ -1,0 +1,341 @@
+package manage
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"polylog/core"
+	"polylog/core/message"
+	"polylog/protocols/amqp/spec"
+	"polylog/router"
+)
+
+// namesAtOnce is how many names are read from the index in one go.
+const namesAtOnce = 1000
+
+// maxNames bounds the names that a listing looks through.
+const maxNames = 1_000_000
+
+// counted are the fields of a queue that its leader has to be asked for.
+var counted = []string{"messages", "consumer", "message_stats", "idle"}
+
+// queueEntries are the queues of namespaces, and their topics, which are streams.
+func (c *call) queueEntries(namespaces []string) ([]entry, error) {
+	var all []entry
+	for _, ns := range namespaces {
+		for after := ""; ; {
+			names, err := c.router.QueueNames(ns, after, namesAtOnce)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				n := core.Name{Namespace: ns, Name: name}
+				if !c.may(router.ResourceQueue, n) {
+					continue
+				}
+				all = append(all, entry{name, func(full bool) (object, error) { return c.queueByName(n, full) }})
+			}
+			if len(all) > maxNames {
+				return nil, badRequest("more than %d queues", maxNames)
+			}
+			if len(names) < namesAtOnce {
+				break
+			}
+			after = names[len(names)-1]
+		}
+		for _, t := range c.router.Topics(ns) {
+			if !t.Internal && c.may(router.ResourceTopic, t.Name) {
+				all = append(all, entry{t.Name.Name, func(full bool) (object, error) { return c.jsonOfStream(t, full) }})
+			}
+		}
+	}
+	return all, nil
+}
+
+func listQueues(c *call) (any, error) {
+	namespaces, err := c.namespaces()
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.queueEntries(namespaces)
+	if err != nil {
+		return nil, err
+	}
+	costly := counted
+	if c.flag("disable_stats") && !c.flag("enable_queue_totals") {
+		costly = nil
+	}
+	return c.list(all, costly...)
+}
+
+// queueByName is a queue as JSON; nil where there is none any more.
+func (c *call) queueByName(n core.Name, full bool) (object, error) {
+	q, err := c.router.Queue(n)
+	if kind(err) == core.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.jsonOfQueue(q, full)
+}
+
+// kindNames are the types of queues.
+var kindNames = [...]string{router.Classic: "classic", router.Quorum: "quorum", router.Stream: "stream"}
+
+func (c *call) jsonOfQueue(q *router.Queue, full bool) (object, error) {
+	o := object{
+		"name": q.Name.Name, "vhost": vhostOf(q.Name.Namespace), "type": kindNames[q.Kind], "durable": q.Durable,
+		"auto_delete": q.AutoDelete, "exclusive": q.Owner != "", "arguments": jsonOfTable(q.Arguments),
+		"node": c.leader(), "state": "running", "policy": nil, "operator_policy": nil, "effective_policy_definition": object{},
+	}
+	if q.Owner != "" {
+		o["owner_pid_details"] = object{"name": q.Owner}
+	}
+	effective := object{}
+	for _, p := range c.router.PoliciesOf(q) {
+		if p.Operator {
+			o["operator_policy"] = p.Name
+		} else {
+			o["policy"] = p.Name
+		}
+		maps.Copy(effective, jsonOfTable(p.Definition))
+	}
+	o["effective_policy_definition"] = effective
+	if q.Kind == router.Quorum {
+		o["leader"] = c.leader()
+		o["members"], o["online"] = c.memberNames(false), c.memberNames(true)
+	}
+	if !full {
+		return o, nil
+	}
+	return o, c.count(o, q)
+}
+
+// count adds what the queue's leader knows.
+func (c *call) count(o object, q *router.Queue) error {
+	var n router.QueueCounts
+	var err error
+	if !q.GroupOnly {
+		if n, err = c.router.CountQueue(c.ctx, q.ID, ""); kind(err) == core.NotFound {
+			return nil // deleted meanwhile: it was as it is shown
+		}
+	}
+	if err != nil {
+		return err
+	}
+	head, err := c.router.Head(q.ID)
+	if err != nil && kind(err) != core.NotFound {
+		return err
+	}
+	ready := n.Ready + n.Delayed
+	o["messages"], o["messages_ready"], o["messages_unacknowledged"] = ready+n.Unsettled, ready, n.Unsettled
+	o["messages_persistent"], o["messages_ram"] = ready+n.Unsettled, 0
+	o["message_bytes"] = head.Bytes
+	o["consumers"] = n.Consumers
+	o["message_stats"] = object{"publish": int64(head.End)}
+	return nil
+}
+
+// jsonOfStream is a topic as a queue of type stream.
+func (c *call) jsonOfStream(t *router.Topic, full bool) (object, error) {
+	o := object{
+		"name": t.Name.Name, "vhost": vhostOf(t.Name.Namespace), "type": "stream", "durable": true, "auto_delete": false,
+		"exclusive": false, "arguments": object{"x-queue-type": "stream"}, "node": c.leader(), "leader": c.leader(), "state": "running",
+		"members": c.memberNames(false), "online": c.memberNames(true),
+		"policy": nil, "operator_policy": nil, "effective_policy_definition": object{},
+	}
+	if !full {
+		return o, nil
+	}
+	var messages, bytes, published int64
+	for _, q := range t.Partitions {
+		head, err := c.router.Head(q)
+		if kind(err) == core.NotFound {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		messages += int64(head.End - head.Start)
+		published += int64(head.End)
+		bytes += head.Bytes
+	}
+	o["messages"], o["messages_ready"], o["messages_unacknowledged"] = messages, messages, 0
+	o["messages_persistent"], o["messages_ram"], o["message_bytes"], o["consumers"] = messages, 0, bytes, 0
+	o["message_stats"] = object{"publish": published}
+	return o, nil
+}
+
+// leader is the node that leads, or this one where nobody does.
+func (c *call) leader() string {
+	if i := c.router.Cluster(); i.HasLeader {
+		return nodeName(i.Leader.ID)
+	}
+	return c.node()
+}
+
+// memberNames are the cluster's nodes; those that are there, where online says so.
+func (c *call) memberNames(online bool) []string {
+	all := []string{}
+	for _, m := range c.router.Cluster().Members {
+		if m.Voter && (!online || !m.Away) {
+			all = append(all, nodeName(m.ID))
+		}
+	}
+	return all
+}
+
+// findQueue is the queue of the path, or the topic where no queue has the name. A node that knows
+// neither asks the leader first.
+func (c *call) findQueue() (*router.Queue, *router.Topic, error) {
+	n, err := c.name("queue")
+	if err != nil {
+		return nil, nil, err
+	}
+	for synced := false; ; synced = true {
+		q, err := c.router.Queue(n)
+		if err == nil {
+			if !c.may(router.ResourceQueue, n) {
+				return nil, nil, errNotFound
+			}
+			return q, nil, nil
+		}
+		if kind(err) != core.NotFound {
+			return nil, nil, err
+		}
+		if t, ok := c.router.Topic(n); ok && c.may(router.ResourceTopic, n) {
+			return nil, t, nil
+		}
+		if synced {
+			return nil, nil, errNotFound
+		}
+		if err := c.router.Sync(c.ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+func getQueue(c *call) (any, error) {
+	q, t, err := c.findQueue()
+	if err != nil {
+		return nil, err
+	}
+	full := needs(c.columns(), counted)
+	if t != nil {
+		return c.jsonOfStream(t, full)
+	}
+	o, err := c.jsonOfQueue(q, full)
+	if err != nil {
+		return nil, err
+	}
+	o["consumer_details"] = c.consumersOf(q.Name)
+	o["created"] = time.UnixMilli(q.Created).UTC().Format(time.RFC3339)
+	return o, nil
+}
+
+// queueJSON is a queue in requests.
+type queueJSON struct {
+	Name       string  `json:"name"`
+	VHost      string  `json:"vhost"`
+	Type       string  `json:"type"`
+	Durable    boolean `json:"durable"`
+	AutoDelete boolean `json:"auto_delete"`
+	Arguments  args    `json:"arguments"`
+}
+
+func putQueue(c *call) (any, error) {
+	var q queueJSON
+	if err := c.read(&q, maxDefinition); err != nil {
+		return nil, err
+	}
+	vhost := c.params.Get("vhost")
+	if _, err := c.namespace(); err != nil {
+		return nil, &refusal{404, "not_found", "vhost_not_found"}
+	}
+	_, _, err := c.findQueue()
+	found := err == nil
+	if err != nil && !errors.Is(err, errNotFound) {
+		return nil, err
+	}
+	q.Name = c.params.Get("queue")
+	if err := c.as(vhost, func(k *client) error { return k.declareQueue(&q) }); err != nil {
+		return nil, err
+	}
+	return c.created(!found)
+}
+
+// typeArgument is the argument that says a queue's type, if the field type does not.
+const typeArgument = "x-queue-type"
+
+func (k *client) declareQueue(q *queueJSON) error {
+	if err := short(q.Name); err != nil {
+		return err
+	}
+	arguments := message.Table(q.Arguments)
+	if _, ok := arguments.Get(typeArgument); !ok && q.Type != "" && q.Type != "classic" {
+		arguments = append(arguments, message.Header{Name: typeArgument, Value: message.String(q.Type)})
+	}
+	_, err := ask[*spec.QueueDeclareOk](k, 1, &spec.QueueDeclare{
+		Queue: q.Name, Durable: bool(q.Durable), AutoDelete: bool(q.AutoDelete), Arguments: arguments,
+	})
+	return err
+}
+
+func deleteQueue(c *call) (any, error) {
+	if _, _, err := c.findQueue(); err != nil {
+		return nil, err
+	}
+	return nil, c.as(c.params.Get("vhost"), func(k *client) error {
+		_, err := ask[*spec.QueueDeleteOk](k, 1, &spec.QueueDelete{
+			Queue: c.params.Get("queue"), IfUnused: c.flag("if-unused"), IfEmpty: c.flag("if-empty"),
+		})
+		return err
+	})
+}
+
+func purgeQueue(c *call) (any, error) {
+	if _, _, err := c.findQueue(); err != nil {
+		return nil, err
+	}
+	return nil, c.as(c.params.Get("vhost"), func(k *client) error {
+		_, err := ask[*spec.QueuePurgeOk](k, 1, &spec.QueuePurge{Queue: c.params.Get("queue")})
+		return err
+	})
+}
+
+// queueAction is for mirrors, which there are none of: nothing is to be done.
+func queueAction(c *call) (any, error) {
+	_, _, err := c.findQueue()
+	return nil, err
+}
+
+// totals are the messages of all queues; ok is false where there are too many to count.
+func (c *call) totals(namespaces []string) (o object, queues int, ok bool, err error) {
+	all, err := c.queueEntries(namespaces)
+	if err != nil || len(all) > maxTotals {
+		return nil, len(all), false, err
+	}
+	items, err := loadAll(all, true)
+	sum := object{}
+	for _, field := range []string{"messages", "messages_ready", "messages_unacknowledged"} {
+		n := int64(0)
+		for _, o := range items {
+			f, _ := numberOf(o[field])
+			n += int64(f)
+		}
+		sum[field] = n
+	}
+	return sum, len(all), true, err
+}
+
+// maxTotals bounds the queues that are counted for a sum.
+const maxTotals = 2_000
+
+// sorted are entries by their names.
+func sortEntries(all []entry) {
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+}
