@@ -101,6 +101,7 @@ func endpoints() *front.Mux[handler] {
 	for _, e := range adminCalls {
 		m.Handle(e.method, e.path, e.do)
 	}
+	m.Handle("GET", detailPath, metricsDetail)
 	m.Handle("GET", "/v1/namespaces", listNamespaces)
 	m.Handle("PUT", "/v1/namespaces/{namespace}", putNamespace)
 	m.Handle("DELETE", "/v1/namespaces/{namespace}", deleteNamespace)

@@ -29,7 +29,7 @@ func (s *Server) table() map[string]fasthttp.RequestHandler {
 // serve finds who serves a request.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 	path := string(ctx.URI().PathOriginal())
-	if strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, hooksPath) {
+	if strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, hooksPath) || path == detailPath {
 		return s.serveAPI(ctx)
 	}
 	if string(ctx.Path()) != path {

@@ -9,6 +9,7 @@
 //	GET /health/live     200 while the process runs
 //	GET /health/ready    200 when it can serve, else 503 and the reasons
 //	GET /metrics         Prometheus metrics
+//	GET /metrics/detail  those of single topics, queues and groups
 //	GET /debug/pprof/    profiles of the process, to clients on this machine only
 //
 // A request's way: serve (route.go) finds who serves it, by the path as it was sent; below
