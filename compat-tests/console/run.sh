@@ -18,7 +18,7 @@ cp ./*.mjs "$cache/" # modules are looked for beside them
 
 work=$(mktemp -d)
 "$root/bin/polylog" serve --data-dir "$work/data" --addr-file "$work/addresses" --log-level error --webhook-allow 127.0.0.0/8 \
-  --kafka-listen 127.0.0.1:0 --amqp-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen 127.0.0.1:0 >/dev/null &
+  --kafka-listen 127.0.0.1:0 --amqp-listen 127.0.0.1:0 --management-listen off --http-listen 127.0.0.1:0 --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen 127.0.0.1:0 >/dev/null &
 broker=$!
 trap 'kill $broker 2>/dev/null; wait $broker 2>/dev/null; rm -rf "$work"' EXIT
 until [ -s "$work/addresses" ]; do
