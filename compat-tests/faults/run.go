@@ -262,8 +262,9 @@ func (r *run) inject(num int, f fault) {
 	if err != nil {
 		r.ledger.Fail("fault %d, %v: %v", num, f, err)
 	}
-	if err := r.converged(r.convergence(), true); err != nil {
-		r.ledger.Fail("fault %d, %v: not well %v after the end: %v", num, f, r.convergence(), err)
+	patience := r.convergence() + k.fetch
+	if err := r.converged(patience, true); err != nil {
+		r.ledger.Fail("fault %d, %v: not well %v after the end: %v", num, f, patience, err)
 	}
 	n.excuse(false)
 	gap, well := r.gaps.end(time.Now()), time.Since(healed)
