@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -28,6 +29,7 @@ type api struct {
 	stop context.CancelFunc
 
 	keepers keepers
+	streams atomic.Int64 // connections that are streams
 
 	mu     sync.Mutex // guards what follows
 	calls  sync.WaitGroup
@@ -123,6 +125,7 @@ var calls = []struct {
 	{"GET", "/topics/{topic}/messages", browseTopic},
 	{"POST", "/topics/{topic}/messages", publishToTopic},
 	{"GET", "/topics/{topic}/messages/{message}", getMessage},
+	{"GET", "/topics/{topic}/stream", streamTopic},
 
 	{"GET", "/queues", listQueues},
 	{"GET", "/queues/{queue}", getQueue},
@@ -136,6 +139,7 @@ var calls = []struct {
 	{"POST", "/queues/{queue}:nack", nack},
 	{"POST", "/queues/{queue}:extend", extend},
 	{"POST", "/queues/{queue}:redrive", redrive},
+	{"GET", "/queues/{queue}/ws", openSocket},
 
 	{"GET", "/exchanges", listExchanges},
 	{"GET", "/exchanges/{exchange}", getExchange},
@@ -159,6 +163,7 @@ var calls = []struct {
 	{"POST", "/subscriptions/{subscription}:rotate", rotateSecret},
 	{"POST", "/subscriptions/{subscription}:enable", enablePush},
 	{"GET", "/subscriptions/{subscription}/attempts", listAttempts},
+	{"GET", "/subscriptions/{subscription}/ws", openSocket},
 
 	{"GET", "/hooks", listHooks},
 	{"GET", "/hooks/{hook}", getHook},

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -59,15 +60,8 @@ func pull(c *call) error {
 		return invalid("ackDeadlineMs is %d, want %d to %d", spec.AckDeadlineMs, subscription.MinDeadline, subscription.MaxDeadline)
 	}
 	p := puller{call: c, src: src, spec: &spec, wake: make(chan struct{}, 1)}
-	err = p.open()
-	if core.KindOf(err) == core.NotFound && src.ensure != nil { // a partition that is new
-		p.close()
-		if err = src.ensure(c.ctx); err == nil {
-			err = p.open()
-		}
-	}
 	defer p.close()
-	if err != nil {
+	if err := p.consume(); err != nil {
 		return err
 	}
 	if err := p.run(); err != nil && len(p.got) == 0 {
@@ -81,15 +75,19 @@ func pull(c *call) error {
 		Messages []pulledJSON `json:"messages"`
 	}{make([]pulledJSON, len(p.got))}
 	for i := range p.got {
-		g := &p.got[i]
-		rc := receipt{g.partition, g.Attempts, g.Receipt}
-		answer.Messages[i] = pulledJSON{
-			Receipt: rc.encode(src.group), DeliveryCount: g.Attempts + 1, Redelivered: g.Redelivered,
-			outgoingJSON: outgoing(int32(g.partition), &g.Record, 0),
-		}
-		answer.Messages[i].Deaths = jsonOfDeaths(g.Deaths)
+		answer.Messages[i] = *p.jsonOf(&p.got[i])
 	}
 	return c.answer(200, answer)
+}
+
+func (p *puller) jsonOf(g *pulled) *pulledJSON {
+	rc := receipt{g.partition, g.Attempts, g.Receipt}
+	j := &pulledJSON{
+		Receipt: rc.encode(p.src.group), DeliveryCount: g.Attempts + 1, Redelivered: g.Redelivered,
+		outgoingJSON: outgoing(int32(g.partition), &g.Record, 0),
+	}
+	j.Deaths = jsonOfDeaths(g.Deaths)
+	return j
 }
 
 // puller is one pull at work: a consumer on each partition, with credit for no more than is
@@ -112,6 +110,19 @@ type pullPart struct {
 type pulled struct {
 	partition int
 	router.Delivery
+}
+
+// consume begins to consume, partitions that are new too. After an error, close is to be called
+// all the same.
+func (p *puller) consume() error {
+	err := p.open()
+	if core.KindOf(err) == core.NotFound && p.src.ensure != nil { // a partition that is new
+		p.close()
+		if err = p.src.ensure(p.call.ctx); err == nil {
+			err = p.open()
+		}
+	}
+	return err
 }
 
 // open begins to consume. After an error, close is to be called too.
@@ -218,7 +229,7 @@ func (p *puller) take() (more bool, err error) {
 				p.bytes += len(d.Record.Value)
 			}
 		}
-		if room = p.spec.Max - len(p.got); part.owed == 0 && room > 0 {
+		if room = p.spec.Max - len(p.got); part.owed <= 0 && room > 0 {
 			part.owed = room
 			part.Grant(int64(room))
 			more = true
@@ -269,41 +280,47 @@ type settleGroup struct {
 	after     time.Duration
 }
 
-// receipts reads the body and sorts its receipts. results has what is wrong with some.
-func (c *call) receipts(after func(*receiptsSpec, *source, *receipt) (time.Duration, error)) (
-	spec receiptsSpec, src *source, groups map[settleGroup][]int, rs []receipt, results []resultJSON, err error,
-) {
+// restOf is how long a message rests whose receipt is settled.
+type restOf func(*receiptsSpec, *source, *receipt) (time.Duration, error)
+
+func noRest(*receiptsSpec, *source, *receipt) (time.Duration, error) { return 0, nil }
+
+// receipts reads the body, for the subscription or queue of the path.
+func (c *call) receipts() (spec receiptsSpec, src *source, err error) {
 	b, err := c.body(c.srv.front.MaxBody())
 	if err != nil {
-		return spec, nil, nil, nil, nil, err
+		return spec, nil, err
 	}
 	if err = decodeJSON(b, &spec); err != nil {
-		return spec, nil, nil, nil, nil, err
+		return spec, nil, err
 	}
-	if n := len(spec.Receipts); n == 0 || n > maxMessages {
-		return spec, nil, nil, nil, nil, invalid("%d receipts, want 1 to %d", n, maxMessages)
-	}
-	if src, err = c.source(); err != nil {
-		return spec, nil, nil, nil, nil, err
+	src, err = c.source()
+	return spec, src, err
+}
+
+// sort puts receipts that are settled alike together. results has what is wrong with some.
+func (s *receiptsSpec) sort(src *source, rest restOf) (groups map[settleGroup][]int, rs []receipt, results []resultJSON, err error) {
+	if n := len(s.Receipts); n == 0 || n > maxMessages {
+		return nil, nil, nil, invalid("%d receipts, want 1 to %d", n, maxMessages)
 	}
 	groups = map[settleGroup][]int{}
-	rs = make([]receipt, len(spec.Receipts))
+	rs = make([]receipt, len(s.Receipts))
 	results = make([]resultJSON, len(rs))
-	for i, text := range spec.Receipts {
+	for i, text := range s.Receipts {
 		one, err := decodeReceipt(text, src.group, len(src.queues))
 		if err != nil {
 			results[i] = failure(err)
 			continue
 		}
 		rs[i] = one
-		wait, err := after(&spec, src, &one)
+		wait, err := rest(s, src, &one)
 		if err != nil {
-			return spec, nil, nil, nil, nil, err
+			return nil, nil, nil, err
 		}
 		g := settleGroup{one.partition, wait}
 		groups[g] = append(groups[g], i)
 	}
-	return spec, src, groups, rs, results, nil
+	return groups, rs, results, nil
 }
 
 // outcomes writes what became of some receipts.
@@ -330,42 +347,16 @@ func pick(rs []receipt, at []int) []router.Receipt {
 	return picked
 }
 
-// settleWith settles receipts, each group with its own delay, and answers when that is
-// committed.
-func settleWith(c *call, outcome func(*receiptsSpec) router.Outcome, after func(*receiptsSpec, *source, *receipt) (time.Duration, error)) error {
-	spec, src, groups, rs, results, err := c.receipts(after)
-	if err != nil {
-		return err
-	}
-	type settled struct {
-		at    []int
-		kinds []core.Kind
-		err   error
-	}
-	done := make(chan settled, len(groups))
-	for g, at := range groups {
-		c.router.Settle(c.principal, src.queues[g.partition], src.group, outcome(&spec), g.after, pick(rs, at), func(kinds []core.Kind, err error) {
-			done <- settled{at, kinds, err}
-		})
-	}
-	for range groups {
-		select {
-		case s := <-done:
-			outcomes(results, s.at, s.kinds, s.err)
-		case <-c.ctx.Done():
-			return core.E(core.Uncertain, "it was not confirmed in %s", callTimeout)
-		}
-	}
-	return c.answerEach(results)
+// settling is a way to settle.
+type settling struct {
+	outcome func(*receiptsSpec) router.Outcome
+	rest    restOf
 }
 
-func ack(c *call) error {
-	return settleWith(c, func(*receiptsSpec) router.Outcome { return router.Done },
-		func(*receiptsSpec, *source, *receipt) (time.Duration, error) { return 0, nil })
-}
-
-func nack(c *call) error {
-	return settleWith(c, func(s *receiptsSpec) router.Outcome {
+// acking says that messages are done, nacking that they failed.
+var (
+	acking  = settling{func(*receiptsSpec) router.Outcome { return router.Done }, noRest}
+	nacking = settling{func(s *receiptsSpec) router.Outcome {
 		switch {
 		case s.DeadLetter:
 			return router.Reject
@@ -381,12 +372,60 @@ func nack(c *call) error {
 			return 0, invalid("delayMs is %d, want 0 to %d", *s.DelayMs, subscription.MaxRetry)
 		}
 		return time.Duration(*s.DelayMs) * time.Millisecond, nil
-	})
+	}}
+)
+
+// settle settles receipts, and returns when that is committed.
+func (c *call) settle(ctx context.Context, spec *receiptsSpec, src *source, how settling) ([]resultJSON, error) {
+	groups, rs, results, err := spec.sort(src, how.rest)
+	if err != nil {
+		return nil, err
+	}
+	type settled struct {
+		at    []int
+		kinds []core.Kind
+		err   error
+	}
+	done := make(chan settled, len(groups))
+	for g, at := range groups {
+		c.router.Settle(c.principal, src.queues[g.partition], src.group, how.outcome(spec), g.after, pick(rs, at), func(kinds []core.Kind, err error) {
+			done <- settled{at, kinds, err}
+		})
+	}
+	for range groups {
+		select {
+		case s := <-done:
+			outcomes(results, s.at, s.kinds, s.err)
+		case <-ctx.Done():
+			return nil, core.E(core.Uncertain, "it was not confirmed in %s", callTimeout)
+		}
+	}
+	return results, nil
 }
+
+func (c *call) settleBody(how settling) error {
+	spec, src, err := c.receipts()
+	if err != nil {
+		return err
+	}
+	results, err := c.settle(c.ctx, &spec, src, how)
+	if err != nil {
+		return err
+	}
+	return c.answerEach(results)
+}
+
+func ack(c *call) error { return c.settleBody(acking) }
+
+func nack(c *call) error { return c.settleBody(nacking) }
 
 // extend moves the ends of leases.
 func extend(c *call) error {
-	spec, src, groups, rs, results, err := c.receipts(func(*receiptsSpec, *source, *receipt) (time.Duration, error) { return 0, nil })
+	spec, src, err := c.receipts()
+	if err != nil {
+		return err
+	}
+	groups, rs, results, err := spec.sort(src, noRest)
 	if err != nil {
 		return err
 	}
