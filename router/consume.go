@@ -33,6 +33,10 @@ type ConsumeSpec struct {
 	// Getter makes a consumer that gets a message with each call of Get, and no others. It
 	// does not count as a consumer of the queue.
 	Getter bool
+	// Fence, where it is not 0, is the Token of a lease that the consumer stands under: it ends the
+	// group's consumers under lower ones, of which its node may not know yet that they are lost, and what
+	// those hold comes to it, in its place. Under a lower one it is refused with kind Fenced.
+	Fence uint64
 	// CountLost says that what the consumer holds when it is closed, or its node is lost,
 	// has failed.
 	CountLost bool
@@ -150,7 +154,7 @@ func (c *Consumer) attachSpec() attachSpec {
 	s := &c.spec
 	a := attachSpec{
 		priority: s.Priority, prefetch: s.Prefetch, credit: dispatch.Unlimited, leaseMS: s.Lease.Milliseconds(),
-		exclusive: s.Exclusive, countLost: s.CountLost, getter: s.Getter,
+		exclusive: s.Exclusive, countLost: s.CountLost, getter: s.Getter, fence: s.Fence,
 	}
 	if c.windowed() {
 		a.credit = int64(s.Buffer)

@@ -453,3 +453,30 @@ func TestPurgeTakesWhatWasConfirmed(t *testing.T) {
 		}
 	}
 }
+
+// A consumer under a newer lease gets what an older one still holds, in its place, and that one is
+// told: also when it is on another node, which does not know yet that it has lost its lease. What it
+// says of its deliveries counts no more.
+func TestFencedConsumer(t *testing.T) {
+	r1, log1 := routertest.Start(t, nil)
+	r2, _ := routertest.Join(t, log1, "2", nil)
+	q := declare(t, r1, "q", router.QueueConfig{})
+	old := consume(t, r2, router.ConsumeSpec{Queue: q.ID, Prefetch: 2, Fence: 7})
+	publish(t, r1, q, "a", "b", "c")
+	held := next(t, old, "a", false)
+	next(t, old, "b", false)
+	c := consume(t, r1, router.ConsumeSpec{Queue: q.ID, Fence: 8})
+	next(t, c, "a", true)
+	next(t, c, "b", true)
+	next(t, c, "c", false)
+	if _, err := old.Next(timeout(t)); core.KindOf(err) != core.Fenced {
+		t.Errorf("the older consumer: %v", err)
+	}
+	if kinds, err := old.Ack(timeout(t), held.Receipt); err == nil && kinds[0] != core.Conflict {
+		t.Errorf("the older consumer's acknowledgement: %v", kinds)
+	}
+	if _, err := r2.Consume(timeout(t), nobody, router.ConsumeSpec{Queue: q.ID, Fence: 7}); core.KindOf(err) != core.Fenced {
+		t.Errorf("a consumer under the older lease: %v", err)
+	}
+	old.Close()
+}

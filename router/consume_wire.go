@@ -53,6 +53,7 @@ type attachSpec struct {
 	exclusive bool
 	countLost bool
 	getter    bool
+	fence     uint64
 }
 
 // Bits of the byte that says who shares a queue with the consumer. A node of feature level 2
@@ -60,6 +61,7 @@ type attachSpec struct {
 const (
 	attachExclusive = 1 << iota
 	attachGetter
+	attachFenced // a fence follows
 )
 
 func (a *attachSpec) sharing() (b byte) {
@@ -68,6 +70,9 @@ func (a *attachSpec) sharing() (b byte) {
 	}
 	if a.getter {
 		b |= attachGetter
+	}
+	if a.fence != 0 {
+		b |= attachFenced
 	}
 	return b
 }
@@ -114,6 +119,9 @@ func (m *toHub) append(b []byte) []byte {
 		b = wire.AppendVarint(b, a.credit)
 		b = wire.AppendUvarint(b, uint64(a.leaseMS))
 		b = wire.AppendBool(append(b, a.sharing(), 0), a.countLost) // the 0 was an option once
+		if a.fence != 0 {
+			b = wire.AppendUvarint(b, a.fence)
+		}
 	case hubGrant:
 		b = wire.AppendUvarint(wire.AppendUvarint(b, m.consumer), uint64(m.n))
 	case hubCancel, hubDetach:
@@ -154,6 +162,9 @@ func readToHub(r *wire.Reader) (m toHub, err error) {
 		m.attach.exclusive, m.attach.getter = sharing&attachExclusive != 0, sharing&attachGetter != 0
 		r.Byte()
 		m.attach.countLost = r.Bool()
+		if sharing&attachFenced != 0 {
+			m.attach.fence = r.Uvarint()
+		}
 	case hubGrant:
 		m.consumer, m.n = r.Uvarint(), int64(min(r.Uvarint(), 1<<40))
 	case hubCancel, hubDetach:

@@ -16,6 +16,7 @@ func FuzzConsumeMessages(f *testing.F) {
 	receipts := []Receipt{{5, 1 << 41}, {4, 7}}
 	for _, m := range []toHub{
 		{kind: hubAttach, consumer: 3, queue: 9, group: "g", attach: attachSpec{priority: -2, prefetch: 5, credit: dispatch.Unlimited, leaseMS: 7, countLost: true}},
+		{kind: hubAttach, consumer: 4, queue: 9, group: "g", attach: attachSpec{credit: 1, getter: true, fence: 1 << 40}},
 		{kind: hubGrant, consumer: 3, n: 8},
 		{kind: hubCancel, consumer: 3},
 		{kind: hubDetach, consumer: 3},

@@ -274,6 +274,14 @@ func (h *hub) use(key groupKey, fn func(*hubGroup) bool) error {
 }
 
 func (h *hub) attach(s *hubSession, m *toHub) error {
+	fenced, err := h.attachTo(s, m)
+	for _, c := range fenced {
+		c.end(errFenced(m))
+	}
+	return err
+}
+
+func (h *hub) attachTo(s *hubSession, m *toHub) (fenced []*hubConsumer, err error) {
 	h.mu.Lock()
 	h.ids++
 	id := dispatch.ConsumerID(h.ids)
@@ -282,21 +290,21 @@ func (h *hub) attach(s *hubSession, m *toHub) error {
 	defer s.mu.Unlock()
 	switch _, twice := s.consumers[m.consumer]; {
 	case s.consumers == nil:
-		return core.E(core.Unavailable, "the session has ended")
+		return nil, core.E(core.Unavailable, "the session has ended")
 	case twice:
-		return core.E(core.Internal, "consumer %d attached twice", m.consumer)
+		return nil, core.E(core.Internal, "consumer %d attached twice", m.consumer)
 	}
 	var refusal error
-	err := h.use(groupKey{m.queue, m.group}, func(g *hubGroup) (alive bool) {
-		if alive, refusal = g.attach(s, m, id); alive && refusal == nil {
+	err = h.use(groupKey{m.queue, m.group}, func(g *hubGroup) (alive bool) {
+		if fenced, alive, refusal = g.attach(s, m, id); alive && refusal == nil {
 			s.consumers[m.consumer] = attached{g, id}
 		}
 		return alive
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return refusal
+	return fenced, refusal
 }
 
 // look has the own group of a queue see to what is due, whether or not anybody uses it.

@@ -39,6 +39,7 @@ type hubGroup struct {
 type hubConsumer struct {
 	session   *hubSession
 	id        uint64 // the node's
+	fence     uint64 // see ConsumeSpec
 	countLost bool   // what it holds when it is lost has failed
 	leased    bool   // what it holds stays its own until the leases end
 	out       []handed
@@ -123,25 +124,45 @@ func (g *hubGroup) look() bool {
 	return true
 }
 
-func (g *hubGroup) attach(s *hubSession, m *toHub, id dispatch.ConsumerID) (alive bool, err error) {
+// attach adds a consumer. fenced are those that it ends: their sessions are to be told.
+func (g *hubGroup) attach(s *hubSession, m *toHub, id dispatch.ConsumerID) (fenced []*hubConsumer, alive bool, err error) {
 	a := &m.attach
 	alive = g.do(func(d *dispatch.Group) {
+		for other, c := range g.consumers {
+			switch {
+			case a.fence == 0:
+			case c.fence > a.fence:
+				err = errFenced(m)
+				return
+			case c.fence < a.fence:
+				delete(g.consumers, other)
+				g.failedLocked(d.Detach(other, c.countLost, nil))
+				fenced = append(fenced, c)
+			}
+		}
 		err = d.Attach(dispatch.Consumer{
 			ID: id, Priority: a.priority, Prefetch: a.prefetch, Credit: a.credit, Lease: a.leaseMS,
 			Exclusive: a.exclusive, Getter: a.getter,
 		})
 		if err == nil {
-			g.consumers[id] = &hubConsumer{session: s, id: m.consumer, countLost: a.countLost, leased: a.leaseMS > 0}
+			g.consumers[id] = &hubConsumer{session: s, id: m.consumer, fence: a.fence, countLost: a.countLost, leased: a.leaseMS > 0}
 			s.out(fromHub{kind: hubAttached, consumer: m.consumer})
 		}
 	})
-	return alive, err
+	return fenced, alive, err
+}
+
+func errFenced(m *toHub) error {
+	return core.E(core.Fenced, "queue %d, group %q: there is a consumer under a newer lease", m.queue, m.group)
 }
 
 // detach removes a consumer that has gone or was lost.
 func (g *hubGroup) detach(id dispatch.ConsumerID) {
 	g.do(func(d *dispatch.Group) {
 		c := g.consumers[id]
+		if c == nil {
+			return // it was fenced just now
+		}
 		delete(g.consumers, id)
 		if c.leased {
 			d.Cancel(id)
@@ -503,11 +524,17 @@ func (g *hubGroup) endLocked(err error) {
 		answer(fromHub{err: err})
 	}
 	for _, c := range gone {
-		c.session.mu.Lock()
-		delete(c.session.consumers, c.id)
-		c.session.mu.Unlock()
-		c.session.out(fromHub{kind: hubEnded, consumer: c.id, err: err})
+		c.end(err)
 	}
+}
+
+// end forgets a consumer that its group has forgotten, and tells its node. Neither the group's nor a
+// session's mu is held.
+func (c *hubConsumer) end(err error) {
+	c.session.mu.Lock()
+	delete(c.session.consumers, c.id)
+	c.session.mu.Unlock()
+	c.session.out(fromHub{kind: hubEnded, consumer: c.id, err: err})
 }
 
 // tick lets time pass.

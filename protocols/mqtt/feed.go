@@ -33,9 +33,13 @@ const feedBuffer = 64
 func (s *session) openFeed(sub *subscription, at *router.MQTTSubscription) error {
 	f := &feed{queue: at.Queue, group: at.Group, shared: sub.share != ""}
 	f.sub.Store(sub)
-	c, err := s.srv.router.Consume(s.srv.ctx, s.c.principal, router.ConsumeSpec{
+	spec := router.ConsumeSpec{
 		Queue: at.Queue, Group: at.Group, Prefetch: s.window, Buffer: min(s.window, feedBuffer), Wake: s.pump,
-	})
+	}
+	if !f.shared {
+		spec.Fence = s.c.lease.Token() // what an earlier connection holds, of a node that is lost maybe, comes first
+	}
+	c, err := s.srv.router.Consume(s.srv.ctx, s.c.principal, spec)
 	if err != nil {
 		return err
 	}
@@ -100,7 +104,11 @@ func (s *session) drain() {
 					s.fromFeed(f, &ds[0])
 					one[0] = router.Delivery{}
 				}
-				if err != nil && core.KindOf(err) != core.NotFound && core.KindOf(err) != core.Closed {
+				switch core.KindOf(err) {
+				case core.OK, core.NotFound, core.Closed:
+				case core.Fenced:
+					s.c.kick(codeTakenOver)
+				default:
 					s.srv.metrics.unreadable.Add(1)
 					s.srv.log.Error("mqtt subscription ended", "client", s.c.client, "filter", f.sub.Load().filter, "err", err)
 					s.c.kick(reasonOf(err)) // it goes on where it was when the client is back
