@@ -1,13 +1,21 @@
 package router
 
-import "polylog/core"
+import (
+	"polylog/core"
+	"polylog/router/state"
+)
 
 // Principal is who asks: a user's name, empty for anonymous, and the host that the
 // request came from.
 type Principal struct {
 	Name string
 	Host string
+
+	itself bool // the broker: see Itself
 }
+
+// Itself is the broker, for a purpose: it alone writes to internal topics.
+func Itself(purpose string) Principal { return Principal{Name: purpose, itself: true} }
 
 // Operation is what a principal wants to do with a resource.
 type Operation uint8
@@ -58,6 +66,18 @@ func (allowAll) Authorize(Principal, Operation, Resource) error { return nil }
 // request must be refused before its parts are looked at.
 func (r *Router) Authorize(p Principal, op Operation, res Resource) error {
 	return r.auth.Authorize(p, op, res)
+}
+
+// authorizeTopic is for what changes the records of a topic. The broker's own are nobody else's affair.
+func (r *Router) authorizeTopic(p Principal, op Operation, t *state.Topic) error {
+	if t.Internal && !p.itself {
+		return errInternal(t.Name)
+	}
+	return r.auth.Authorize(p, op, topicResource(t.Name))
+}
+
+func errInternal(n core.Name) error {
+	return core.E(core.Denied, "topic %s is the broker's own: nobody else writes to it or deletes it", n)
 }
 
 func topicResource(n core.Name) Resource { return Resource{Kind: ResourceTopic, Name: n} }

@@ -651,7 +651,5 @@ func (g *hubGroup) imposeLocked() {
 			g.h.r.met.buried(t.Outcome.Rejected[i])
 			g.g.Impose(o, true)
 		}
-		rest := pendingSettle{GroupSettle: t.GroupSettle, awaited: make([]bool, len(t.Failed))}
-		g.againLocked(&rest, &t.Outcome)
 	}
 }

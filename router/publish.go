@@ -101,7 +101,7 @@ func (r *Router) publishLimits(p Principal, q core.QueueID) (publishLimits, erro
 	if st, _, ok := r.state.TopicOfQueue(q); ok {
 		t := r.view(st)
 		return publishLimits{destination{"topic", t.Name}, t.Config.MaxMessageBytes, t.Config.LogAppendTime},
-			r.auth.Authorize(p, OpWrite, topicResource(t.Name))
+			r.authorizeTopic(p, OpWrite, st)
 	}
 	def, err := r.queueDef(q)
 	switch {

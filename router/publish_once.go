@@ -22,6 +22,9 @@ const MaxOnceKey = state.MaxOnceKey
 // Batches are whole and of no producer, and belong to the router. Error kinds: those of
 // Publish, and Conflict.
 func (r *Router) PublishOnce(ctx context.Context, p Principal, t *Topic, key string, digest [16]byte, window time.Duration, batches []QueueBatch) (offsets []core.Offset, replayed bool, err error) {
+	if t.Internal && !p.itself {
+		return nil, false, errInternal(t.Name)
+	}
 	if err := r.auth.Authorize(p, OpWrite, topicResource(t.Name)); err != nil {
 		return nil, false, err
 	}

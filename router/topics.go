@@ -227,6 +227,9 @@ func (r *Router) DeleteTopic(ctx context.Context, p Principal, name core.Name) e
 	if !ok {
 		return errNoTopic(name)
 	}
+	if t.Internal && !p.itself {
+		return errInternal(name)
+	}
 	cmd := state.DeleteTopic{Name: name, ID: t.ID}
 	_, err := r.propose(ctx, cmd.Command())
 	return err

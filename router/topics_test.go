@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -108,5 +109,36 @@ func TestTopicRefusals(t *testing.T) {
 		if _, ok := errors.AsType[*router.ConfigError](c.err); ok != c.config {
 			t.Errorf("%s: a ConfigError is %v, want %v", name, ok, c.config)
 		}
+	}
+}
+
+// The broker's own topics can be read by others, and nothing else.
+func TestInternalTopic(t *testing.T) {
+	r, _ := routertest.Start(t, nil)
+	us := router.Itself("test")
+	own, err := r.CreateTopic(timeout(t), us, router.TopicSpec{Name: core.TopicName("__own"), Partitions: 1, Internal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := func(p router.Principal) error {
+		_, _, err := r.PublishOnce(timeout(t), p, own, "k", [16]byte{}, time.Minute, []router.QueueBatch{{Queue: own.Partitions[0], Data: routertest.Batch(t, 1000, "v")}})
+		return err
+	}
+	trimmed, err := r.Trim(timeout(t), nobody, []router.TrimRequest{{Queue: own.Partitions[0]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"publish": routertest.Publish(r, own.Partitions[0], routertest.Batch(t, 1000, "v")).Err,
+		"once":    once(nobody),
+		"trim":    trimmed[0].Err,
+		"delete":  r.DeleteTopic(timeout(t), nobody, own.Name),
+	} {
+		if !errors.Is(err, core.Denied) {
+			t.Errorf("%s: %v, want denied", what, err)
+		}
+	}
+	if err := errors.Join(once(us), r.DeleteTopic(timeout(t), us, own.Name)); err != nil {
+		t.Error(err)
 	}
 }

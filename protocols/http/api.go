@@ -195,10 +195,10 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 		if err := front.SameOrigin(ctx); err != nil {
 			return err
 		}
-	}
-	if c := s.opts.Console; c != nil && method != fasthttp.MethodGet {
-		if err := c.MayWrite(ctx); err != nil {
-			return err
+		if c := s.opts.Console; c != nil && (method != fasthttp.MethodGet || ctx.Request.Header.ConnectionUpgrade()) {
+			if err := c.MayWrite(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	a := s.api.Load()

@@ -191,6 +191,9 @@ func TestWill(t *testing.T) {
 	asked := withWill("asked")
 	asked.send(&packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ReasonCode: 4})
 	sub.expectMessage("wills/asked", "gone")
+	short := withWill("short")
+	short.write([]byte{0xE0, 1, 4}) // a reason, and no length of properties: section 3.14.2.2.1
+	sub.expectMessage("wills/short", "gone")
 	taken := withWill("taken")
 	connected(t, b, "taken", 5)
 	taken.expectEnd(packets.ErrSessionTakenOver.Code)

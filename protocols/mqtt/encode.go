@@ -175,6 +175,10 @@ func decode(pk *packets.Packet, body []byte) (err error) {
 	case packets.Pingreq:
 		return nil
 	case packets.Disconnect:
+		if pk.ProtocolVersion == 5 && len(body) == 1 { // the library takes no reason without properties
+			pk.ReasonCode = body[0]
+			return nil
+		}
 		return pk.DisconnectDecode(body)
 	case packets.Auth:
 		return pk.AuthDecode(body)

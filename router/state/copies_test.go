@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"polylog/core"
@@ -135,5 +136,36 @@ func TestLettersOfASettleAreBounded(t *testing.T) {
 	m.must(err)
 	if head, _, err := m.store.Queue(q.ID); err != nil || head.End != messages {
 		t.Errorf("%s got %d messages, want %d: %v", last, head.End, messages, err)
+	}
+}
+
+// A transaction is done whole, wherever its dead letters lead.
+func TestLettersOfATransactionAreNotPutOff(t *testing.T) {
+	m, e := newMachine(t), newEntries()
+	apply := func(cs ...core.Command) core.Result { t.Helper(); return m.done(e.take(cs...)) }
+	wide := DeclareExchange{Name: core.TopicName("wide"), Config: ExchangeConfig{Type: "fanout"}}
+	apply(wide.Command())
+	const queues, messages = 500, maxLetterWork/500 + 10
+	for i := range queues {
+		q := DeclareQueue{Name: core.TopicName(fmt.Sprint("q", i))}
+		b := Bind{Binding{Source: wide.Name, Destination: q.Name}}
+		apply(q.Command(), b.Command())
+	}
+	from := DeclareQueue{Name: core.TopicName("from"), Config: QueueConfig{Limits: QueueLimits{HasDeadLetter: true, DeadLetterExchange: "wide"}}}
+	apply(from.Command())
+	source, err := ReadQueue(m.store, from.Name)
+	m.must(err)
+	g := GroupSettle{Queue: source.ID}
+	for o := range core.Offset(messages) {
+		apply(PublishCommand(core.TopicName(""), []string{"from"}, batch(t, 1, 1, core.Nobody)))
+		g.Rejected = append(g.Rejected, o)
+		g.Letters = append(g.Letters, Letter{Offset: o, Keys: []string{"k"}})
+	}
+	var told []Transacted
+	m.state.OnTransacted(func(ts []Transacted) { told = append(told, ts...) })
+	c := Transact{Settle: Settle{Term: 1, Groups: []GroupSettle{g}}}
+	apply(c.Command())
+	if len(told) != 1 || told[0].Outcome.Settled != messages || slices.Contains(told[0].Outcome.Rejected, Later) {
+		t.Errorf("%+v", told)
 	}
 }

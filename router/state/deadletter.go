@@ -142,7 +142,7 @@ func (s *State) routeLetter(tx txn, c *cursor, namespace, exchange string, p *pa
 	if !p.dead.history.spread(to.len(), p.dead.why) {
 		return nil
 	}
-	s.lettered += to.len() + 1
+	s.letterWork -= to.len() + 1
 	p.dead.taken = to.topicsEnd > to.topics
 	_, err = s.deliver(tx, c, p, to)
 	return err

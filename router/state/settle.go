@@ -267,7 +267,7 @@ const (
 )
 
 // maxLetterWork bounds the places that the dead letters of one command go to by exchanges, but for
-// those of its last letter.
+// those of its last letter, and for a transaction, which is done whole.
 const maxLetterWork = 200_000
 
 // GroupSettled is the outcome of a GroupSettle.
@@ -298,7 +298,8 @@ func fates(b []byte) []Fate {
 	return fs
 }
 
-func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Settle, error)) core.Result {
+// settle puts dead letters off when those before went to letterWork places.
+func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Settle, error), letterWork int) core.Result {
 	cmd, err := decode(body)
 	if err != nil {
 		return invalid("settle", err)
@@ -311,7 +312,7 @@ func (s *State) settle(tx txn, c *cursor, body []byte, decode func([]byte) (Sett
 		return refused(core.NotLeader, "settle: a mark of the leader of term %d, in an entry of term %d", cmd.Term, c.term)
 	}
 	budget := trimmedAtOnce
-	s.lettered = 0
+	s.letterWork = letterWork
 	out := make([]byte, 0, 4*len(cmd.Groups))
 	for i := range cmd.Groups {
 		if out, err = s.settleGroup(tx, c, cmd.Term, &cmd.Groups[i], &budget, out); err != nil {
@@ -509,7 +510,7 @@ func (t *settling) die(o core.Offset, why DeathReason) (Fate, error) {
 	case t.group.DeadLetter.Name != "":
 		moved, err = t.bury(o, why)
 	case letter != nil && t.of.queue != nil && t.of.limits.HasDeadLetter && t.group == t.of.groups[""]:
-		if t.s.lettered >= maxLetterWork {
+		if t.s.letterWork <= 0 {
 			return Later, nil
 		}
 		moved, err = t.post(o, why, letter)

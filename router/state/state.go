@@ -65,7 +65,7 @@ type State struct {
 	routing         routing
 	publishing      publishing   // the publish at hand
 	settledByTx     []Transacted // of this batch
-	lettered        int          // places that dead letters of the settle at hand went to
+	letterWork      int          // how many places the dead letters of the settle at hand may still go to
 	tapping         passage      // the record of a topic at hand
 	taps            []topicTap   // beside bindings
 	mqtt            mqtt
@@ -324,7 +324,7 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 	case CodeDeleteAckGroup:
 		return s.deleteAckGroup(tx, body)
 	case CodeSettle:
-		return s.settle(tx, c, body, decodeSettle)
+		return s.settle(tx, c, body, decodeSettle, maxLetterWork)
 	case CodeOpenSession:
 		return s.openSession(tx, body)
 	case CodeEndSession:
@@ -390,7 +390,7 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 	case CodeTick:
 		return s.tick(tx, c, body)
 	case CodeSettleFull:
-		return s.settle(tx, c, body, decodeSettleFull)
+		return s.settle(tx, c, body, decodeSettleFull, maxLetterWork)
 	case CodeDeleteUnused:
 		return s.deleteUnused(tx, c, body)
 	case CodeDeleteOwned:

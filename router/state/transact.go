@@ -1,6 +1,8 @@
 package state
 
 import (
+	"math"
+
 	"polylog/core"
 	"polylog/core/wire"
 )
@@ -134,7 +136,7 @@ func (s *State) transact(tx txn, c *cursor, body []byte, pos uint32) core.Result
 		}
 		out = wire.AppendUvarint(out, uint64(r.queues))
 	}
-	settled := s.settle(tx, c, t.settle, t.decode)
+	settled := s.settle(tx, c, t.settle, t.decode, math.MaxInt) // all of it in one step
 	if settled.Err != nil {
 		return settled // of the store: all else was looked at before
 	}

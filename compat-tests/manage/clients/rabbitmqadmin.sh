@@ -40,8 +40,8 @@ says "NOT routed" -V admin publish exchange=x routing_key=z payload=hello
 says hello -V admin get queue=q ackmode=ack_requeue_true
 says hello -V admin get queue=q ackmode=ack_requeue_false
 says "No items" -V admin get queue=q
-admin -V admin -f bash list queues name | grep -qw big
-admin -V admin -f raw_json list queues name messages | grep -q '"messages":'
+says big -V admin -f bash list queues name
+says '"messages":' -V admin -f raw_json list queues name messages
 says "Message published" -V admin publish exchange=amq.default routing_key=q payload=again
 says purged -V admin purge queue name=q
 says "policy declared" -V admin declare policy name=p pattern=^q 'definition={"max-length": 10}' priority=2

@@ -162,6 +162,9 @@ func (s *Settings) Check(maxBody int) error {
 		if !place.valid() {
 			return invalid("%s is %.40q, want header:NAME or json:/POINTER", what, place)
 		}
+		if name, ok := strings.CutPrefix(strings.ToLower(string(place)), "header:"); ok && slices.Contains(private, name) {
+			return invalid("%s: the header %s would tell secrets to whoever reads the topic", what, name)
+		}
 	}
 	if s.Preset == "hmac" {
 		return s.checkSigning()
@@ -170,7 +173,7 @@ func (s *Settings) Check(maxBody int) error {
 }
 
 // private are headers with what authenticates.
-var private = []string{"authorization", "cookie", "proxy-authorization"}
+var private = []string{"authorization", "cookie", "proxy-authorization", "x-api-key", "x-auth-token", "x-gitlab-token"}
 
 func (s *Settings) checkSigning() error {
 	switch {

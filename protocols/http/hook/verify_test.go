@@ -208,6 +208,7 @@ func TestCheck(t *testing.T) {
 		{Settings{Topic: "t", Preset: "hmac", TimestampHeader: "X"}, "timestampHeader"},
 		{Settings{Topic: "t", Preset: "hmac", SignatureHeader: "a b"}, "no name of a header"},
 		{Settings{Topic: "t", Preset: "github", Headers: []string{"Authorization"}}, "secrets"},
+		{Settings{Topic: "t", Preset: "github", ID: "header:Authorization"}, "secrets"},
 		{Settings{Topic: "t", Preset: "github", ID: "x"}, "id is"},
 		{Settings{Topic: "t", Preset: "github", Key: "json:a"}, "key is"},
 		{Settings{Topic: "t", Preset: "github", Key: Place("json:" + strings.Repeat("/a", 9))}, "key is"},

@@ -99,7 +99,7 @@ func (s *Secret) Sign(signed []byte) string {
 
 // SecretInfo is what can be known of a secret.
 type SecretInfo struct {
-	// Hint is the beginning of a hash of it, to tell one from another.
+	// Hint is 16 bits of a hash of it, to tell one from another; too few to guess it by.
 	Hint      string     `json:"hint"`
 	PublicKey string     `json:"publicKey,omitempty"` // of ed25519
 	Until     *time.Time `json:"until,omitempty"`     // it was replaced
@@ -108,7 +108,7 @@ type SecretInfo struct {
 // Info is what can be known of it.
 func (s *Secret) Info() SecretInfo {
 	sum := sha256.Sum256([]byte("hint:" + s.Key))
-	i := SecretInfo{Hint: base64.RawURLEncoding.EncodeToString(sum[:6])}
+	i := SecretInfo{Hint: base64.RawURLEncoding.EncodeToString(sum[:2])}
 	if s.Until > 0 {
 		i.Until = new(time.UnixMilli(s.Until).UTC())
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // us is who consumes and writes in the engine's name.
-var us = router.Principal{Name: "webhooks"}
+var us = router.Itself("webhooks")
 
 // Options is what an Engine needs.
 type Options struct {
