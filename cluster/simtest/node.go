@@ -214,7 +214,7 @@ func (p *process) change(op vfs.Op, path string) error {
 		return nil
 	}
 	if slow := time.Duration(p.node.slowVotes.Load()); slow > 0 && strings.Contains(path, "/raft/") {
-		time.Sleep(slow)
+		<-time.After(slow) // a disk that takes its time
 	}
 	for k := p.node.badSync.Load(); k > 0; k = p.node.badSync.Load() {
 		if p.node.badSync.CompareAndSwap(k, k-1) {

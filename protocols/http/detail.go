@@ -68,9 +68,9 @@ func (d *detail) write() []byte {
 	var b bytes.Buffer
 	w := bufio.NewWriter(&b)
 	for _, metric := range d.order {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", metric, detailHelp[metric], metric)
+		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", metric, detailHelp[metric], metric) // Flush would say
 		for _, s := range d.samples[metric] {
-			fmt.Fprintf(w, "%s{%s} %d\n", metric, s.labels, s.value)
+			_, _ = fmt.Fprintf(w, "%s{%s} %d\n", metric, s.labels, s.value)
 		}
 	}
 	_ = w.Flush() // into memory

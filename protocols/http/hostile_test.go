@@ -134,6 +134,22 @@ func TestBodyMemoryIsBounded(t *testing.T) {
 	others.Release()
 }
 
+// Whoever has not shown who he is keeps no memory from others: bodies for hooks are counted apart.
+func TestStrangersHaveMemoryOfTheirOwn(t *testing.T) {
+	s := newSite(t, nil, func(o *Options) { o.MaxBody, o.BodyMemory = 128<<10, 1<<20 })
+	s.do("PUT", "/v1/hooks/h", `{"topic": "t", "preset": "bearer", "secrets": ["open sesame"], "maxBytes": 131072}`).want(t, 201)
+	large := strings.Repeat("x", 100<<10)
+	hook := func() reply { return s.do("POST", "/hooks/h", large, "Authorization: Bearer open sesame") }
+	strangers := s.server.front.StrangerBudget()
+	if !strangers.Take(200 << 10) {
+		t.Fatal("it is taken")
+	}
+	hook().want(t, 503, `"retryable":true`)
+	s.do("POST", "/v1/topics/t/messages", large).want(t, 200)
+	strangers.Release()
+	hook().want(t, 200)
+}
+
 // A body's memory is fasthttp's, which uses it again; messages must not change with it.
 func TestBodiesAreCopied(t *testing.T) {
 	s := newSite(t, nil, nil)

@@ -66,6 +66,7 @@ func receive(c *call) error {
 	if err != nil {
 		return c.refuseHook(k, err)
 	}
+	c.budget = c.srv.front.StrangerBudget()
 	body, err := c.body(s.MaxBytes)
 	if err != nil {
 		return err

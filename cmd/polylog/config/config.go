@@ -59,7 +59,7 @@ type Config struct {
 	FetchMemory         Size          `key:"fetch-memory" min:"1MiB" default:"64MiB" doc:"Memory for records on their way to Kafka clients, all connections together; beyond it each fetch gets little."`
 
 	HTTPMaxBody       Size `key:"http-max-body" min:"64KiB" max:"256MiB" default:"16MiB" doc:"Largest body of an HTTP request. How large one message may be is max.message.bytes of its topic."`
-	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always."`
+	HTTPRequestMemory Size `key:"http-request-memory" min:"1MiB" default:"128MiB" doc:"Memory for the bodies of HTTP requests, all connections together; beyond it clients have to wait, or are told to try again. One body of http-max-body is let in always. Hooks have a quarter of it beside it."`
 
 	Console          string `key:"console" oneof:"on,off" default:"on" doc:"Whether the console, a page for browsers, is at http-listen. While it is, browsers change nothing over HTTP before they have logged in to it."`
 	ConsoleTokenFile string `key:"console-token-file" doc:"File with the token that people log in to the console with, 16 bytes or more in its first line; the same one on every node. Without it nobody can log in, but browsers on this machine may unlock the console where http-listen is a loopback address."`

@@ -34,11 +34,16 @@ const (
 // Budget is what a call holds of the memory for bodies, until Release.
 type Budget struct {
 	bodies *semaphore.Weighted
+	hasty  bool // does not wait for memory
 	held   int64
 }
 
 // Budget begins a call's.
 func (s *Server) Budget() Budget { return Budget{bodies: s.bodies} }
+
+// StrangerBudget begins that of a call by somebody who has not shown yet who they are. It is a part of
+// its own, so that bodies that never come keep no memory from others, and it does not wait for them.
+func (s *Server) StrangerBudget() Budget { return Budget{bodies: s.strangers, hasty: true} }
 
 // Take holds n bytes, if they are free.
 func (b *Budget) Take(n int64) bool {
@@ -47,6 +52,18 @@ func (b *Budget) Take(n int64) bool {
 		b.held += n
 	}
 	return ok
+}
+
+// hold is Take where there is time to wait.
+func (b *Budget) hold(wait context.Context, n int64) bool {
+	if b.hasty {
+		return b.Take(n)
+	}
+	if b.bodies.Acquire(wait, n) != nil {
+		return false
+	}
+	b.held += n
+	return true
 }
 
 // Release gives back what is held.
@@ -71,10 +88,9 @@ func (b *Budget) Body(wait context.Context, ctx *fasthttp.RequestCtx, limit int)
 		return ctx.PostBody(), nil
 	}
 	if n >= 0 {
-		if err := b.bodies.Acquire(wait, int64(n)); err != nil {
+		if !b.hold(wait, int64(n)) {
 			return nil, errBodiesFull
 		}
-		b.held += int64(n)
 		body := make([]byte, n)
 		if _, err := io.ReadFull(stream, body); err != nil {
 			return nil, unread(ctx, err)

@@ -76,9 +76,10 @@ func (o *Options) ensureDefaults() {
 
 // Server is an HTTP listener and its connections.
 type Server struct {
-	opts   Options
-	http   *fasthttp.Server
-	bodies *semaphore.Weighted // bytes of bodies
+	opts      Options
+	http      *fasthttp.Server
+	bodies    *semaphore.Weighted // bytes of bodies
+	strangers *semaphore.Weighted // those of StrangerBudget, a quarter more
 
 	mu     sync.Mutex
 	conns  map[net.Conn]tracked // guarded by mu: open connections
@@ -94,7 +95,7 @@ type tracked struct {
 // New makes a server that answers once Serve runs. It owns the listener from now on.
 func New(o Options) *Server {
 	o.ensureDefaults()
-	s := &Server{opts: o, bodies: semaphore.NewWeighted(o.BodyMemory), conns: map[net.Conn]tracked{}}
+	s := &Server{opts: o, bodies: semaphore.NewWeighted(o.BodyMemory), strangers: semaphore.NewWeighted(max(o.BodyMemory/4, int64(o.MaxBody)+1)), conns: map[net.Conn]tracked{}}
 	s.http = &fasthttp.Server{
 		Handler:                      s.ServeRequest,
 		ErrorHandler:                 s.unreadable,
