@@ -1,9 +1,6 @@
 package router
 
-import (
-	"polylog/core"
-	"polylog/router/state"
-)
+import "polylog/core"
 
 // Principal is who asks: a user's name, empty for anonymous, and the host that the
 // request came from.
@@ -14,7 +11,7 @@ type Principal struct {
 	itself bool // the broker: see Itself
 }
 
-// Itself is the broker, for a purpose: it alone writes to internal topics.
+// Itself is the broker, for a purpose: it alone writes to internal topics and deletes them.
 func Itself(purpose string) Principal { return Principal{Name: purpose, itself: true} }
 
 // Operation is what a principal wants to do with a resource.
@@ -65,19 +62,21 @@ func (allowAll) Authorize(Principal, Operation, Resource) error { return nil }
 // takes a Principal; protocols call this where a method takes none, or where a
 // request must be refused before its parts are looked at.
 func (r *Router) Authorize(p Principal, op Operation, res Resource) error {
+	if res.Kind == ResourceTopic {
+		if t, ok := r.state.Topic(res.Name); ok {
+			return r.authorizeTopic(p, op, t.Name, t.Internal)
+		}
+	}
 	return r.auth.Authorize(p, op, res)
 }
 
-// authorizeTopic is for what changes the records of a topic. The broker's own are nobody else's affair.
-func (r *Router) authorizeTopic(p Principal, op Operation, t *state.Topic) error {
-	if t.Internal && !p.itself {
-		return errInternal(t.Name)
+// authorizeTopic is Authorize for a topic that is there. What is in the broker's own is nobody else's
+// affair.
+func (r *Router) authorizeTopic(p Principal, op Operation, n core.Name, internal bool) error {
+	if internal && !p.itself && (op == OpWrite || op == OpDelete) {
+		return core.E(core.Denied, "topic %s is the broker's own: nobody else writes to it or deletes it", n)
 	}
-	return r.auth.Authorize(p, op, topicResource(t.Name))
-}
-
-func errInternal(n core.Name) error {
-	return core.E(core.Denied, "topic %s is the broker's own: nobody else writes to it or deletes it", n)
+	return r.auth.Authorize(p, op, topicResource(n))
 }
 
 func topicResource(n core.Name) Resource { return Resource{Kind: ResourceTopic, Name: n} }

@@ -101,7 +101,7 @@ func (r *Router) publishLimits(p Principal, q core.QueueID) (publishLimits, erro
 	if st, _, ok := r.state.TopicOfQueue(q); ok {
 		t := r.view(st)
 		return publishLimits{destination{"topic", t.Name}, t.Config.MaxMessageBytes, t.Config.LogAppendTime},
-			r.authorizeTopic(p, OpWrite, st)
+			r.authorizeTopic(p, OpWrite, t.Name, t.Internal)
 	}
 	def, err := r.queueDef(q)
 	switch {

@@ -22,10 +22,7 @@ const MaxOnceKey = state.MaxOnceKey
 // Batches are whole and of no producer, and belong to the router. Error kinds: those of
 // Publish, and Conflict.
 func (r *Router) PublishOnce(ctx context.Context, p Principal, t *Topic, key string, digest [16]byte, window time.Duration, batches []QueueBatch) (offsets []core.Offset, replayed bool, err error) {
-	if t.Internal && !p.itself {
-		return nil, false, errInternal(t.Name)
-	}
-	if err := r.auth.Authorize(p, OpWrite, topicResource(t.Name)); err != nil {
+	if err := r.authorizeTopic(p, OpWrite, t.Name, t.Internal); err != nil {
 		return nil, false, err
 	}
 	total := 0

@@ -217,7 +217,7 @@ func (r *Router) reservePartitions(n int) (release func(), err error) {
 // DeleteTopic deletes a topic with its records, group offsets and producers. What it
 // takes to remove those happens afterwards, in the background.
 func (r *Router) DeleteTopic(ctx context.Context, p Principal, name core.Name) error {
-	if err := r.auth.Authorize(p, OpDelete, topicResource(name)); err != nil {
+	if err := r.Authorize(p, OpDelete, topicResource(name)); err != nil {
 		return err
 	}
 	if !r.BrokerConfig().DeleteTopics {
@@ -226,9 +226,6 @@ func (r *Router) DeleteTopic(ctx context.Context, p Principal, name core.Name) e
 	t, ok := r.state.Topic(name)
 	if !ok {
 		return errNoTopic(name)
-	}
-	if t.Internal && !p.itself {
-		return errInternal(name)
 	}
 	cmd := state.DeleteTopic{Name: name, ID: t.ID}
 	_, err := r.propose(ctx, cmd.Command())

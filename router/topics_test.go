@@ -133,6 +133,7 @@ func TestInternalTopic(t *testing.T) {
 		"once":    once(nobody),
 		"trim":    trimmed[0].Err,
 		"delete":  r.DeleteTopic(timeout(t), nobody, own.Name),
+		"a will":  r.Authorize(nobody, router.OpWrite, router.Resource{Kind: router.ResourceTopic, Name: own.Name}),
 	} {
 		if !errors.Is(err, core.Denied) {
 			t.Errorf("%s: %v, want denied", what, err)

@@ -32,7 +32,7 @@ func (r *Router) Trim(ctx context.Context, p Principal, reqs []TrimRequest) ([]T
 			out[i].Err = core.E(core.NotFound, "queue %d does not exist", q.Queue)
 			continue
 		}
-		if out[i].Err = r.authorizeTopic(p, OpDelete, t); out[i].Err != nil {
+		if out[i].Err = r.authorizeTopic(p, OpDelete, t.Name, t.Internal); out[i].Err != nil {
 			continue
 		}
 		before := q.Before

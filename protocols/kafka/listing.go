@@ -13,9 +13,9 @@ type known struct{ clientID, softwareName, softwareVersion string }
 // note keeps what the client says of itself where others may read it. The reader calls it with
 // each request.
 func (s *session) note(clientID string) {
-	now := known{clientID, s.softwareName, s.softwareVersion}
-	if was := s.known.Load(); was == nil || *was != now {
-		s.known.Store(&now)
+	was := s.known.Load()
+	if was == nil || was.clientID != clientID || was.softwareName != s.softwareName || was.softwareVersion != s.softwareVersion {
+		s.known.Store(&known{clientID, s.softwareName, s.softwareVersion}) // an allocation, not for each request
 	}
 }
 
