@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"polylog/compat/harness"
 	"polylog/compat/harness/ledger"
 )
 
@@ -71,7 +72,7 @@ func (l *load) goesOn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	for least := l.Acked.Load() + 100; l.Acked.Load() < least; {
-		if !pause(ctx, 10*time.Millisecond) {
+		if !harness.Pause(ctx, 10*time.Millisecond) {
 			return fmt.Errorf("the load does not get on: %d of %d records acknowledged", l.Acked.Load(), l.Sent.Load())
 		}
 	}

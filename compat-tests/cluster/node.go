@@ -197,7 +197,7 @@ func (c *cluster) settled(ctx context.Context, ids ...string) (info, error) {
 		if ok {
 			return i, nil
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !harness.Pause(ctx, 100*time.Millisecond) {
 			return i, fmt.Errorf("the cluster never had exactly the voters %v: %+v, %w", ids, i, err)
 		}
 	}
@@ -209,20 +209,8 @@ func (c *cluster) healthy(ctx context.Context, n *node) error {
 	defer cancel()
 	for {
 		_, err := c.polylog(ctx, "cluster", "health", "-n", n.peer)
-		if err == nil || !pause(ctx, 100*time.Millisecond) {
+		if err == nil || !harness.Pause(ctx, 100*time.Millisecond) {
 			return err
 		}
-	}
-}
-
-// pause waits; false tells that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -63,7 +63,7 @@ func (t *topics) Start(ctx context.Context, _ func() error) error {
 
 func (t *topics) Progress(ctx context.Context) error {
 	for least := t.load.Acked.Load() + 200; t.load.Acked.Load() < least; {
-		if !pause(ctx, 10*time.Millisecond) {
+		if !harness.Pause(ctx, 10*time.Millisecond) {
 			_, wrong := t.Wrong()
 			return fmt.Errorf("the load does not get on: %d records acknowledged; %v", t.load.Acked.Load(), wrong)
 		}
@@ -77,7 +77,7 @@ func (t *topics) Check(ctx context.Context) error { return t.verifier.check(ctx,
 
 func (t *topics) Finish(ctx context.Context) error {
 	t.load.Stop()
-	for t.Missing(idempotentTopic, ledger.Group) > 0 && pause(ctx, 50*time.Millisecond) {
+	for t.Missing(idempotentTopic, ledger.Group) > 0 && harness.Pause(ctx, 50*time.Millisecond) {
 	}
 	if n := t.Missing(idempotentTopic, ledger.Group); n > 0 {
 		t.Fail("%d acknowledged records were never shown to the group", n)
@@ -90,18 +90,6 @@ func (t *topics) Finish(ctx context.Context) error {
 func (t *topics) Summary() string {
 	faults, _ := t.Wrong()
 	return fmt.Sprintf("%d records acknowledged of %d sent, %d faults", t.load.Acked.Load(), t.load.Sent.Load(), faults)
-}
-
-// pause waits; false tells that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func createTopics(ctx context.Context, addr string) error {

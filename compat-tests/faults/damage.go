@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"polylog/compat/harness"
 )
 
 // repair is how long a node may take to find and mend what was damaged behind its back: some
@@ -49,7 +51,7 @@ func flip(r *run, n *node, rng *rand.Rand) (func() error, error) {
 				return nil
 			case time.Now().After(end):
 				return fmt.Errorf("byte %d of %s of %s is not mended after %v: %w", at, filepath.Base(path), n.id, repair, err)
-			case !pause(r.ctx, 200*time.Millisecond):
+			case !harness.Pause(r.ctx, 200*time.Millisecond):
 				return r.ctx.Err()
 			}
 		}

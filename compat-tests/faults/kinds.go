@@ -8,6 +8,7 @@ import (
 
 	"polylog/compat/faults/disk"
 	"polylog/compat/faults/netsim"
+	"polylog/compat/harness"
 )
 
 // What a fault of a minority may cost: writes go on after so long. A leader that stops in good
@@ -134,7 +135,7 @@ func slowDisk(_ *run, n *node, rng *rand.Rand) (func() error, error) {
 func hang(r *run, n *node, rng *rand.Rand) (func() error, error) {
 	heal, err := onDisk(n, disk.Faults{Hang: true})
 	if rng.IntN(2) == 0 {
-		pause(r.ctx, 9*time.Second)
+		harness.Pause(r.ctx, 9*time.Second)
 	}
 	return heal, err
 }

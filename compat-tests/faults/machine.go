@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"polylog/compat/harness"
 )
 
 // machine watches for how long the machine itself keeps this process from running: what a busy
@@ -12,7 +14,7 @@ type machine struct{ longest atomic.Int64 }
 
 func (m *machine) watch(ctx context.Context) {
 	const every = 50 * time.Millisecond
-	for last := time.Now(); pause(ctx, every); {
+	for last := time.Now(); harness.Pause(ctx, every); {
 		now := time.Now()
 		if late := int64(now.Sub(last) - every); late > m.longest.Load() {
 			m.longest.Store(late)

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"polylog/compat/harness"
 	"polylog/compat/harness/ledger"
 )
 
@@ -134,14 +135,14 @@ func (r *run) work(schedule []fault) error {
 	}
 	for i, f := range schedule {
 		slot := begin.Add(r.duration * time.Duration(i) / time.Duration(len(schedule)))
-		pause(r.ctx, time.Until(slot))
+		harness.Pause(r.ctx, time.Until(slot))
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
 		r.inject(i+1, f)
 	}
-	pause(r.ctx, time.Until(begin.Add(r.duration)))
-	for r.load.Acked.Load() < r.messages && pause(r.ctx, 100*time.Millisecond) {
+	harness.Pause(r.ctx, time.Until(begin.Add(r.duration)))
+	for r.load.Acked.Load() < r.messages && harness.Pause(r.ctx, 100*time.Millisecond) {
 	}
 	r.load.Stop()
 	ctx, cancel := context.WithTimeout(r.ctx, 15*time.Minute)
@@ -154,7 +155,7 @@ func (r *run) work(schedule []fault) error {
 			if n == 0 {
 				return nil
 			}
-			if !pause(ctx, 200*time.Millisecond) {
+			if !harness.Pause(ctx, 200*time.Millisecond) {
 				return fmt.Errorf("%d are missing", n)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"time"
+
+	"polylog/compat/harness"
 )
 
 // replace kills a node for good, removes it from the cluster, and has another with an empty disk and
@@ -24,7 +26,7 @@ func replace(r *run, n *node, _ *rand.Rand) (func() error, error) {
 			if err == nil {
 				break
 			}
-			if !pause(ctx, 500*time.Millisecond) {
+			if !harness.Pause(ctx, 500*time.Millisecond) {
 				return fmt.Errorf("remove %s: %w: %s", n.id, err, out)
 			}
 		}

@@ -97,7 +97,7 @@ func (n *node) supervise(ctx context.Context, ended chan struct{}) {
 		if !excused {
 			n.wrong("node %s ended by itself: %v", n.id, err)
 		}
-		pause(ctx, restartAfter)
+		harness.Pause(ctx, restartAfter)
 	}
 }
 
@@ -202,16 +202,4 @@ func lastLine(file string) string {
 	}
 	s := strings.TrimSpace(string(b))
 	return s[strings.LastIndexByte(s, '\n')+1:]
-}
-
-// pause waits; false tells that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"polylog/compat/faults/check"
+	"polylog/compat/harness"
 )
 
 // operators is how many clients work on the same values.
@@ -44,7 +45,7 @@ func (o *ops) start(ctx context.Context) error {
 		o.wg.Go(func() {
 			defer cl.Close()
 			epoch, unknown := time.Duration(0), 0
-			for n := int64(0); pause(ctx, time.Duration(20+rng.IntN(60))*time.Millisecond); n++ {
+			for n := int64(0); harness.Pause(ctx, time.Duration(20+rng.IntN(60))*time.Millisecond); n++ {
 				// Values change every few seconds, and few changes of one may stay without an answer: a
 				// check's time grows fast with its history, and exponentially with these.
 				if now := o.history.now() / (5 * time.Second); now != epoch {

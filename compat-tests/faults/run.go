@@ -191,7 +191,7 @@ func (r *run) converged(within time.Duration, writes bool) error {
 		if missing == "" {
 			return nil
 		}
-		if !pause(ctx, 200*time.Millisecond) {
+		if !harness.Pause(ctx, 200*time.Millisecond) {
 			return errors.New(missing)
 		}
 	}
@@ -236,7 +236,7 @@ func (r *run) missing(goal *int64) string {
 func (r *run) inject(num int, f fault) {
 	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == f.Kind })]
 	rng := rand.New(rand.NewPCG(f.Seed, 0))
-	pause(r.ctx, f.Rest)
+	harness.Pause(r.ctx, f.Rest)
 	n := r.nodes[rng.IntN(len(r.nodes))]
 	if l := r.leader(); l != nil {
 		n = l
@@ -254,7 +254,7 @@ func (r *run) inject(num int, f fault) {
 	}
 	heal, err := k.do(r, n, rng)
 	if err == nil {
-		pause(r.ctx, f.Hold)
+		harness.Pause(r.ctx, f.Hold)
 		err = heal()
 	}
 	r.history.event("healed", "num", num)

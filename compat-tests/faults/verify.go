@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"polylog/compat/faults/check"
+	"polylog/compat/harness"
 	"polylog/compat/harness/ledger"
 )
 
@@ -27,7 +28,7 @@ func (r *run) watch(ctx context.Context) error {
 	adm := kadm.NewClient(cl)
 	r.load.consuming.Go(func() {
 		defer cl.Close()
-		for pause(ctx, 100*time.Millisecond) {
+		for harness.Pause(ctx, 100*time.Millisecond) {
 			least, commits := r.ledger.Ends(), r.ledger.Commits()
 			ends, err := adm.ListEndOffsets(ctx, topic)
 			if err == nil {
@@ -147,7 +148,7 @@ func (r *run) everyLeader(ctx context.Context) error {
 		// same one each time.
 		l.kill()
 		for r.leader() == nil {
-			if !pause(ctx, 100*time.Millisecond) {
+			if !harness.Pause(ctx, 100*time.Millisecond) {
 				return errors.New("nobody leads after a kill")
 			}
 		}

@@ -49,18 +49,9 @@ func (n *replica) up(ctx context.Context) error {
 				return nil
 			}
 		}
-		pause(ctx, 20*time.Millisecond)
+		harness.Pause(ctx, 20*time.Millisecond)
 	}
 	return fmt.Errorf("%s is not ready: %w", b.HTTP, ctx.Err())
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // startReplicas starts a cluster of three.
@@ -205,7 +196,7 @@ func startProbe(ctx context.Context, r *reference) (*probe, error) {
 			if r.produce(ctx, topic, 1, i, 1) == nil {
 				p.ack(time.Now())
 			}
-			pause(ctx, 5*time.Millisecond)
+			harness.Pause(ctx, 5*time.Millisecond)
 		}
 	})
 	return p, nil
@@ -242,7 +233,7 @@ func (p *probe) stop() {
 
 // goesOn waits until n has grown by more.
 func goesOn(ctx context.Context, n *atomic.Int64, more int64) error {
-	for want := n.Load() + more; n.Load() < want; pause(ctx, 5*time.Millisecond) {
+	for want := n.Load() + more; n.Load() < want; harness.Pause(ctx, 5*time.Millisecond) {
 		if ctx.Err() != nil {
 			return fmt.Errorf("at %d, want %d: %w", n.Load(), want, ctx.Err())
 		}
@@ -294,7 +285,7 @@ func (s *subject) write(ctx context.Context) error {
 			return err
 		}
 		s.acked.Add(30)
-		pause(ctx, 20*time.Millisecond)
+		harness.Pause(ctx, 20*time.Millisecond)
 	}
 	return nil
 }
@@ -322,7 +313,7 @@ func (s *subject) verify(ctx context.Context, r *reference) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for err = r.drained(ctx, s.topic, s.topic); err != nil && ctx.Err() == nil; {
-		pause(ctx, 50*time.Millisecond)
+		harness.Pause(ctx, 50*time.Millisecond)
 		if again := r.drained(ctx, s.topic, s.topic); ctx.Err() == nil {
 			err = again
 		}

@@ -9,11 +9,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"polylog/compat/harness"
+	"polylog/compat/harness/clients"
 )
 
 // The queues that are under load: classic and quorum, alone, and a pair behind a fanout exchange.
@@ -26,40 +27,28 @@ const (
 	prefetch  = 100
 )
 
-// Load never stops to wait for the broker.
+// Load is producers and consumers, and what became of their messages.
 type Load struct {
-	Ledger *Ledger
-	Pace   time.Duration // between two bursts of up to 20 messages of each producer
-
-	// In dials where broker number i can be reached; nil is here.
-	In func(i int, dial func() error) error
-
-	addrs    []string
-	stopping atomic.Bool
-	produce  sync.WaitGroup
-	consume  sync.WaitGroup
-	cancel   context.CancelFunc
+	clients.Clients // each producer publishes bursts of up to 20 messages
+	Ledger          *Ledger
 }
 
 // New is a load on the brokers at the addresses; each client takes one of them by chance.
 func New(addrs ...string) *Load {
-	return &Load{addrs: addrs, Ledger: newLedger(), Pace: 4 * time.Millisecond}
+	return &Load{Clients: clients.Clients{Addrs: addrs, Pace: 4 * time.Millisecond}, Ledger: newLedger()}
 }
 
 // Dial opens a connection and a channel to one of the brokers.
 func (l *Load) Dial() (*amqp.Connection, *amqp.Channel, error) {
-	i := rand.IntN(len(l.addrs))
-	config := amqp.Config{Heartbeat: 2 * time.Second, Dial: amqp.DefaultDial(2 * time.Second)}
-	if l.In != nil {
-		config.Dial = func(network, addr string) (c net.Conn, err error) {
-			err = l.In(i, func() error {
-				c, err = amqp.DefaultDial(2*time.Second)(network, addr)
-				return err
-			})
-			return c, err
-		}
+	addr, in := l.Broker()
+	dial := func(network, addr string) (c net.Conn, err error) {
+		err = in(func() (err error) {
+			c, err = amqp.DefaultDial(2*time.Second)(network, addr)
+			return err
+		})
+		return c, err
 	}
-	c, err := amqp.DialConfig("amqp://guest:guest@"+l.addrs[i]+"/", config)
+	c, err := amqp.DialConfig("amqp://guest:guest@"+addr+"/", amqp.Config{Heartbeat: 2 * time.Second, Dial: dial})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,15 +88,13 @@ func (l *Load) Declare() error {
 
 // Start starts producers and consumers. The seed repeats their choices.
 func (l *Load) Start(ctx context.Context, seed uint64) {
-	consuming, cancel := context.WithCancel(ctx)
-	l.cancel = cancel
 	for p := range producers {
-		l.produce.Go(func() { l.producer(ctx, p, rand.New(rand.NewPCG(seed, uint64(p+1)))) })
+		l.Produce(func() { l.producer(ctx, p, rand.New(rand.NewPCG(seed, uint64(p+1)))) })
 	}
 	for q := range queues {
 		for n := range 2 {
 			c := &consumer{Load: l, who: fmt.Sprintf("consumer %d of %s", n, queues[q]), queue: q, tx: n == 1, rng: rand.New(rand.NewPCG(seed, uint64(100+2*q+n)))}
-			l.consume.Go(func() { c.run(consuming) })
+			l.Consume(ctx, c.run)
 		}
 	}
 }
@@ -128,13 +115,13 @@ func targets(producer int) (exchange, key string, reached []int) {
 func (l *Load) producer(ctx context.Context, num int, rng *rand.Rand) {
 	exchange, key, reached := targets(num)
 	seq := 0
-	for session := 0; !l.stopping.Load() && ctx.Err() == nil; session++ {
+	for session := 0; !l.Stopping() && ctx.Err() == nil; session++ {
 		conn, ch, err := l.Dial()
 		if err == nil {
 			err = ch.Confirm(false)
 		}
 		if err != nil {
-			pause(ctx, 50*time.Millisecond)
+			harness.Pause(ctx, 50*time.Millisecond)
 			continue
 		}
 		type unconfirmed struct {
@@ -159,7 +146,7 @@ func (l *Load) producer(ctx context.Context, num int, rng *rand.Rand) {
 				}
 			}
 		}
-		for !l.stopping.Load() && !ch.IsClosed() {
+		for !l.Stopping() && !ch.IsClosed() {
 			for range 1 + rng.IntN(20) {
 				for _, q := range reached {
 					l.Ledger.sent(id{q, num, seq})
@@ -167,13 +154,14 @@ func (l *Load) producer(ctx context.Context, num int, rng *rand.Rand) {
 				body := fmt.Sprintf("%d %d %d %s", num, seq, session, strings.Repeat("x", rng.IntN(1024)))
 				d, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
 				if err != nil {
+					seq++ // nobody knows whether it went out
 					break
 				}
 				wait = append(wait, unconfirmed{seq, d})
 				seq++
 			}
 			settle(window)
-			pause(ctx, l.Pace)
+			harness.Pause(ctx, l.Pace)
 		}
 		settle(0)
 		_ = conn.Close() // it may be closed
@@ -193,7 +181,7 @@ func (c *consumer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn, ch, err := c.Dial()
 		if err != nil {
-			pause(ctx, 50*time.Millisecond)
+			harness.Pause(ctx, 50*time.Millisecond)
 			continue
 		}
 		_ = c.take(ctx, ch) // it ends with its connection, or to be killed as it is
@@ -321,42 +309,39 @@ func (c *consumer) batch(ctx context.Context, in <-chan arrived) (batch []id, ta
 // Progress waits until n more messages were confirmed and acknowledged.
 func (l *Load) Progress(ctx context.Context, n int) error {
 	confirmed, acked := l.Ledger.counts()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	err := harness.Await(ctx, time.Minute, func() bool {
 		c, a := l.Ledger.counts()
-		if c >= confirmed+n && a >= acked+n {
-			return nil
-		}
-		if !pause(ctx, 10*time.Millisecond) {
-			return ctx.Err()
-		}
+		return c >= confirmed+n && a >= acked+n
+	})
+	if err != nil {
+		_, wrong := l.Ledger.Wrong()
+		return fmt.Errorf("the load does not get on: %w: %s; %v", err, l.Ledger.Summary(), wrong)
 	}
-	_, wrong := l.Ledger.Wrong()
-	return fmt.Errorf("the load does not get on: %s; %v", l.Ledger.Summary(), wrong)
+	return nil
 }
 
 // Finish ends the producers, waits until every confirmed message was delivered and the queues are
 // empty, and ends the consumers.
 func (l *Load) Finish(ctx context.Context) error {
-	l.stopping.Store(true)
-	l.produce.Wait()
-	end := time.Now().Add(time.Minute)
-	for {
+	l.EndProducers()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := harness.Await(ctx, time.Minute, func() bool {
+		n, _ := l.Ledger.missing()
+		return n == 0
+	})
+	if err != nil {
 		n, first := l.Ledger.missing()
-		if n == 0 {
-			break
-		}
-		if time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("%d confirmed messages were never delivered, one is %+v in %s", n, first, queues[first.queue])
-		}
+		err = fmt.Errorf("%d confirmed messages were never delivered, one is %+v in %s: %w", n, first, queues[first.queue], err)
+	} else {
+		err = l.empty(ctx)
 	}
-	err := l.empty(ctx, end)
-	l.cancel()
-	l.consume.Wait()
+	l.EndConsumers()
 	return err
 }
 
 // empty waits until nothing is ready in any queue.
-func (l *Load) empty(ctx context.Context, end time.Time) error {
+func (l *Load) empty(ctx context.Context) error {
 	c, ch, err := l.Dial()
 	if err != nil {
 		return err
@@ -371,22 +356,10 @@ func (l *Load) empty(ctx context.Context, end time.Time) error {
 			if s.Messages == 0 {
 				break
 			}
-			if time.Now().After(end) || !pause(ctx, 20*time.Millisecond) {
+			if !harness.Pause(ctx, 20*time.Millisecond) {
 				return fmt.Errorf("%d messages stay in %s", s.Messages, q)
 			}
 		}
 	}
 	return nil
-}
-
-// pause waits; false tells that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -100,7 +100,7 @@ func (o *options) run(ctx context.Context, begin func(*harness.Broker, uint64) L
 		if err := l.Progress(ctx); err != nil {
 			return false, fmt.Errorf("before kill %d: %w", kill, err)
 		}
-		pause(ctx, time.Duration(rng.IntN(800))*time.Millisecond)
+		harness.Pause(ctx, time.Duration(rng.IntN(800))*time.Millisecond)
 		before, _ := l.Wrong()
 		if kill%5 == 0 { // a start is killed as well, wherever it has come to
 			broker.Kill()
@@ -166,13 +166,4 @@ func startBriefly(p harness.Polylog, d time.Duration) error {
 		return fmt.Errorf("a start that was to be killed failed by itself: %w", err)
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -16,11 +16,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/compat/harness"
+	"polylog/compat/harness/clients"
 )
 
 const (
@@ -33,19 +34,10 @@ const (
 	maxBehind = 5000
 )
 
-// Load never stops to wait for the broker.
+// Load is the devices and what became of their messages.
 type Load struct {
-	Ledger *Ledger
-	Pace   time.Duration // between two bursts of up to 10 messages of each publisher
-
-	// In dials where broker number i can be reached; nil is here.
-	In func(i int, dial func() error) error
-
-	addrs    []string
-	stopping atomic.Bool
-	produce  sync.WaitGroup
-	consume  sync.WaitGroup
-	cancel   context.CancelFunc
+	clients.Clients // each publishes bursts of up to 10 messages
+	Ledger          *Ledger
 }
 
 // Views of the messages, and whether several subscribers share one.
@@ -53,22 +45,18 @@ var views = map[string]bool{"one": false, "two": false, "shared": true}
 
 // New is a load on the brokers at the addresses; each connection goes to one of them by chance.
 func New(addrs ...string) *Load {
-	return &Load{addrs: addrs, Ledger: newLedger(views), Pace: 8 * time.Millisecond}
+	return &Load{Clients: clients.Clients{Addrs: addrs, Pace: 8 * time.Millisecond}, Ledger: newLedger(views)}
 }
 
 // Dial connects a client to one of the brokers.
 func (l *Load) Dial(o Connect) (*Client, bool, error) {
-	i := rand.IntN(len(l.addrs))
+	addr, in := l.Broker()
 	var nc net.Conn
-	dial := func() (err error) {
-		nc, err = net.DialTimeout("tcp", l.addrs[i], 2*time.Second)
+	err := in(func() (err error) {
+		nc, err = net.DialTimeout("tcp", addr, 2*time.Second)
 		return err
-	}
-	in := l.In
-	if in == nil {
-		in = func(_ int, dial func() error) error { return dial() }
-	}
-	if err := in(i, dial); err != nil {
+	})
+	if err != nil {
 		return nil, false, err
 	}
 	return open(nc, o)
@@ -77,8 +65,6 @@ func (l *Load) Dial(o Connect) (*Client, bool, error) {
 // Start starts the devices. The seed repeats their choices. Subscriptions are made before anything is
 // published.
 func (l *Load) Start(ctx context.Context, seed uint64) error {
-	consuming, cancel := context.WithCancel(ctx)
-	l.cancel = cancel
 	all := func(qos byte) []packets.Subscription {
 		return []packets.Subscription{{Filter: root + "/#", Qos: qos}}
 	}
@@ -100,11 +86,11 @@ func (l *Load) Start(ctx context.Context, seed uint64) error {
 		}
 	}
 	for _, s := range subscribers {
-		l.consume.Go(func() { s.run(consuming) })
+		l.Consume(ctx, s.run)
 	}
 	for n := range publishers {
 		p := &publisher{device: newDevice(l, fmt.Sprintf("publisher-%d", n), rand.New(rand.NewPCG(seed, uint64(1+n)))), number: n}
-		l.produce.Go(func() { p.run(ctx) })
+		l.Produce(func() { p.run(ctx) })
 	}
 	return nil
 }
@@ -135,7 +121,7 @@ func (d *device) connect(ctx context.Context) (*Client, error) {
 			d.left = nil
 			return c, nil
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !harness.Pause(ctx, 50*time.Millisecond) {
 			return nil, errors.Join(ctx.Err(), err)
 		}
 	}
@@ -171,7 +157,7 @@ type publish struct {
 }
 
 func (p *publisher) run(ctx context.Context) {
-	for ctx.Err() == nil && (!p.stopping.Load() || len(p.flying) > 0) {
+	for ctx.Err() == nil && (!p.Stopping() || len(p.flying) > 0) {
 		c, err := p.connect(ctx)
 		if err != nil {
 			return
@@ -216,7 +202,7 @@ func (p *publisher) work(ctx context.Context, c *Client) error {
 	defer pace.Stop()
 	ping := time.NewTicker(time.Second)
 	defer ping.Stop()
-	for !p.stopping.Load() || len(p.flying) > 0 {
+	for !p.Stopping() || len(p.flying) > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -227,7 +213,7 @@ func (p *publisher) work(ctx context.Context, c *Client) error {
 				return err
 			}
 		case <-pace.C:
-			if !p.stopping.Load() && p.Ledger.behind() < maxBehind {
+			if !p.Stopping() && p.Ledger.behind() < maxBehind {
 				if err := p.burst(c); err != nil {
 					return err
 				}
@@ -413,48 +399,29 @@ func (s *subscriber) deliver(pk *packets.Packet) {
 // Progress waits until n more messages were acknowledged, and delivered to each view.
 func (l *Load) Progress(ctx context.Context, n int) error {
 	acked, came := l.Ledger.counts()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	err := harness.Await(ctx, time.Minute, func() bool {
 		a, c := l.Ledger.counts()
-		if a >= acked+n && c >= came+len(views)*n {
-			return nil
-		}
-		if !pause(ctx, 10*time.Millisecond) {
-			return ctx.Err()
-		}
+		return a >= acked+n && c >= came+len(views)*n
+	})
+	if err != nil {
+		_, wrong := l.Ledger.Wrong()
+		return fmt.Errorf("the load does not get on: %w: %s; %v", err, l.Ledger.Summary(), wrong)
 	}
-	_, wrong := l.Ledger.Wrong()
-	return fmt.Errorf("the load does not get on: %s; %v", l.Ledger.Summary(), wrong)
+	return nil
 }
 
 // Finish has the publishers come to an end, waits until every message was delivered, and ends the
 // subscribers.
 func (l *Load) Finish(ctx context.Context) error {
-	l.stopping.Store(true)
-	l.produce.Wait()
-	var err error
-	for end := time.Now().Add(time.Minute); ; {
+	l.EndProducers()
+	err := harness.Await(ctx, time.Minute, func() bool {
+		n, _ := l.Ledger.missing()
+		return n == 0
+	})
+	if err != nil {
 		n, first := l.Ledger.missing()
-		if n == 0 {
-			break
-		}
-		if time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
-			err = fmt.Errorf("%d acknowledged messages were never delivered, one is %s", n, first)
-			break
-		}
+		err = fmt.Errorf("%d acknowledged messages were never delivered, one is %s: %w", n, first, err)
 	}
-	l.cancel()
-	l.consume.Wait()
+	l.EndConsumers()
 	return err
-}
-
-// pause waits; false tells that ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
