@@ -63,6 +63,9 @@ func Main(bin string, kills int, begin func(b *harness.Broker, seed uint64) Load
 }
 
 func (o *options) run(ctx context.Context, begin func(*harness.Broker, uint64) Load) (failed bool, err error) {
+	if o.kills < 1 {
+		return false, fmt.Errorf("%d kills: nothing would be tried", o.kills)
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.kills)*20*time.Second+2*time.Minute)
 	defer cancel()
 	temporary := o.dir == ""

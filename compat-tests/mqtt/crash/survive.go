@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -11,8 +12,8 @@ import (
 )
 
 // survivors are messages that a broker has for later when it is killed: wills of clients that are
-// connected then, and delayed ones. Each must come once, in its time, to a subscriber whose session is
-// in the broker too; what was taken back must not come.
+// connected then, and delayed ones. Each must come once to a subscriber whose session is in the broker
+// too, and what is retained must stay; what was taken back must not come.
 type survivors struct {
 	load  *load.Load
 	made  int            // how many times
@@ -34,7 +35,7 @@ func (w *survivors) watch() error {
 func (w *survivors) make() error {
 	w.made++
 	n := w.made
-	name := func(kind string) string { return fmt.Sprintf("survive/%s/%d", kind, n) }
+	name := func(kind string) string { return topic(kind, n) }
 	for _, c := range []struct {
 		kind   string
 		will   load.Will
@@ -81,6 +82,29 @@ func (w *survivors) killed() {
 	w.conns = nil
 }
 
+// kinds are those of which each kill's must come.
+var kinds = []string{"will", "stays", "retained", "late", "delayed", "exactly", "kept"}
+
+func topic(kind string, n int) string { return fmt.Sprintf("survive/%s/%d", kind, n) }
+
+// verdict tells what is wrong with the messages that came, by topic, after so many kills.
+func verdict(kills int, came map[string]int) (wrong []string) {
+	came = maps.Clone(came)
+	for n := 1; n <= kills; n++ {
+		for _, kind := range kinds {
+			name := topic(kind, n)
+			if came[name] != 1 {
+				wrong = append(wrong, fmt.Sprintf("%s came %d times", name, came[name]))
+			}
+			delete(came, name)
+		}
+	}
+	for name := range came {
+		wrong = append(wrong, name+" came")
+	}
+	return wrong
+}
+
 // judge looks whether all came, and once.
 func (w *survivors) judge() {
 	came := map[string]int{}
@@ -90,7 +114,6 @@ func (w *survivors) judge() {
 		return
 	}
 	defer func() { _ = c.Close() }()
-	kinds := []string{"will", "stays", "retained", "late", "delayed", "exactly", "kept"}
 	held := map[uint16]struct{}{}
 	for end := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(end); {
 		var pk packets.Packet
@@ -117,22 +140,13 @@ func (w *survivors) judge() {
 			err = c.Ack(packets.Pubcomp, pk.PacketID)
 		}
 	}
-	for n := 1; n <= w.made; n++ {
-		for _, kind := range kinds {
-			name := fmt.Sprintf("survive/%s/%d", kind, n)
-			if came[name] != 1 {
-				w.load.Ledger.Fail("%s came %d times", name, came[name])
-			}
-			delete(came, name)
-		}
-	}
-	for name := range came {
-		w.load.Ledger.Fail("%s came", name)
+	for _, wrong := range verdict(w.made, came) {
+		w.load.Ledger.Fail("%s", wrong)
 	}
 	w.retained()
 }
 
-// retained looks whether retained messages are there.
+// retained looks whether each retained message is there.
 func (w *survivors) retained() {
 	c, _, err := w.load.Dial(load.Connect{ID: "late", Clean: true})
 	if err == nil {
@@ -143,10 +157,16 @@ func (w *survivors) retained() {
 		return
 	}
 	defer func() { _ = c.Close() }()
-	for n := range 2 * w.made {
-		if pk, err := c.Read(5 * time.Second); err != nil || !pk.FixedHeader.Retain {
-			w.load.Ledger.Fail("%d retained messages came: %v", n, err)
+	due := map[string]bool{}
+	for n := 1; n <= w.made; n++ {
+		due[topic("retained", n)], due[topic("kept", n)] = true, true
+	}
+	for len(due) > 0 {
+		pk, err := c.Read(5 * time.Second)
+		if err != nil || !pk.FixedHeader.Retain || !due[pk.TopicName] {
+			w.load.Ledger.Fail("retained messages: %q (retained: %v), %v; due are %v", pk.TopicName, pk.FixedHeader.Retain, err, due)
 			return
 		}
+		delete(due, pk.TopicName)
 	}
 }

@@ -97,8 +97,9 @@ func (l *Ledger) missing() (count int, first string) {
 	defer l.mu.Unlock()
 	for id, n := range l.lines {
 		for _, v := range l.views {
+			seen := n.seen[v]
 			for i, acked := range n.acked {
-				if acked && !n.seen[v][i] {
+				if acked && !seen[i] {
 					if count++; count == 1 {
 						first = fmt.Sprintf("%d of %+v for %s", i, id, v)
 					}
