@@ -15,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
 
+	"polylog/bench/command"
 	"polylog/compat/harness"
 )
 
@@ -38,11 +39,8 @@ var replicatedRows = []replicatedRow{
 
 // replicated measures each row at one node and at three, in turn, and writes its section.
 func (b *bench) replicated(ctx context.Context) error {
-	var err error
-	for _, p := range []*string{&b.bin, &b.work} {
-		if *p, err = filepath.Abs(*p); err != nil {
-			return err
-		}
+	if err := command.Absolute(&b.bin, &b.work); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err

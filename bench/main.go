@@ -11,11 +11,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"polylog/bench/command"
 	"polylog/bench/prime"
 	"polylog/compat/harness"
 )
@@ -59,27 +58,17 @@ func main() {
 	flag.StringVar(&file, "file", "", "")
 	flag.Parse()
 	b.replayBytes, b.smallBytes, b.restartBytes = int64(gib*(1<<30)), int64(gib*(1<<29)), int64(restart*(1<<30))
-	var err error
-	if bare != "" {
-		err = bareServer(bare, file)
-	} else {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		if *replicated {
-			err = b.replicated(ctx)
-		} else {
-			err = b.run(ctx)
-		}
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	switch {
+	case bare != "":
+		command.End(bareServer(bare, file)) // it is killed
+	case *replicated:
+		command.Main(b.replicated)
+	default:
+		command.Main(b.run)
 	}
 }
 
-func (b *bench) want(part string) bool {
-	return b.only == "" || strings.Contains(","+b.only+",", ","+part+",")
-}
+func (b *bench) want(part string) bool { return command.Wanted(b.only, part) }
 
 // contender is a broker in one durability class.
 type contender struct {
@@ -108,11 +97,8 @@ func (b *bench) contenders() []contender {
 }
 
 func (b *bench) run(ctx context.Context) error {
-	var err error
-	for _, p := range []*string{&b.bin, &b.libs, &b.work} {
-		if *p, err = filepath.Abs(*p); err != nil {
-			return err
-		}
+	if err := command.Absolute(&b.bin, &b.libs, &b.work); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err

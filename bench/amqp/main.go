@@ -9,11 +9,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"polylog/bench/command"
 	"polylog/bench/prime"
 	"polylog/compat/harness"
 )
@@ -37,18 +36,10 @@ func main() {
 	flag.IntVar(&b.idle, "idle", 100_000, "idle queues; RabbitMQ gets a fiftieth of them")
 	flag.IntVar(&b.backlog, "backlog", 10_000_000, "messages that wait in one queue")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := b.run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	command.Main(b.run)
 }
 
-func (b *bench) want(part string) bool {
-	return b.only == "" || strings.Contains(","+b.only+",", ","+part+",")
-}
+func (b *bench) want(part string) bool { return command.Wanted(b.only, part) }
 
 // side is one column of the table: a broker and the type of its queues.
 type side struct {
@@ -67,11 +58,8 @@ func (s side) start(ctx context.Context, bin, dir string) (*harness.Broker, erro
 }
 
 func (b *bench) run(ctx context.Context) error {
-	var err error
-	for _, p := range []*string{&b.bin, &b.libs, &b.work} {
-		if *p, err = filepath.Abs(*p); err != nil {
-			return err
-		}
+	if err := command.Absolute(&b.bin, &b.libs, &b.work); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -138,7 +137,7 @@ func (f flow) publish(c net.Conn, r *receiver, stop chan struct{}) error {
 			return err
 		}
 		k, err := c.Read(acks)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err != nil {
 			return fmt.Errorf("after %d PUBACKs of %d: %w", acked, sent, err)
 		}
 		acked += int64((part + k) / 4)

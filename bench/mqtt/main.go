@@ -9,10 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
 
+	"polylog/bench/command"
 	"polylog/bench/prime"
 	"polylog/compat/harness"
 )
@@ -39,16 +38,10 @@ func main() {
 	flag.IntVar(&b.sessionCount, "sessions", 100_000, "disconnected sessions")
 	flag.BoolVar(&b.prime, "prime", true, "fill the page cache before each broker starts")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := b.run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	command.Main(b.run)
 }
 
-func want(list, one string) bool { return list == "" || strings.Contains(","+list+",", ","+one+",") }
+func (b *bench) want(part string) bool { return command.Wanted(b.only, part) }
 
 // side is one column of the table.
 type side struct {
@@ -67,11 +60,8 @@ func (s side) start(ctx context.Context, bin, dir string) (*harness.Broker, erro
 }
 
 func (b *bench) run(ctx context.Context) error {
-	var err error
-	for _, p := range []*string{&b.bin, &b.work} {
-		if *p, err = filepath.Abs(*p); err != nil {
-			return err
-		}
+	if err := command.Absolute(&b.bin, &b.work); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err
@@ -80,7 +70,7 @@ func (b *bench) run(ctx context.Context) error {
 	for round := 1; round <= b.rounds; round++ {
 		fmt.Printf("round %d of %d\n", round, b.rounds)
 		for _, s := range allSides {
-			if !want(b.sides, s.name) {
+			if !command.Wanted(b.sides, s.name) {
 				continue
 			}
 			if err := b.contend(ctx, s, round); err != nil {
@@ -117,10 +107,12 @@ func (b *bench) contend(ctx context.Context, s side, round int) (err error) {
 		return err
 	}
 	defer func() {
-		broker.Kill()
+		if broker != nil { // sessions could not start it again
+			broker.Kill()
+		}
 		err = errors.Join(err, os.RemoveAll(dir), os.RemoveAll(dir+"-empty"))
 	}()
-	if want(b.only, "idle") && s.name != "sync" {
+	if b.want("idle") && s.name != "sync" {
 		one, err := b.idle(broker)
 		if err != nil {
 			return fmt.Errorf("idle connections: %w", err)
@@ -128,7 +120,7 @@ func (b *bench) contend(ctx context.Context, s side, round int) (err error) {
 		b.table.add("idle", s.name, one)
 	}
 	for _, f := range flows {
-		if !want(b.only, f.name) {
+		if !b.want(f.name) {
 			continue
 		}
 		one, err := f.measure(broker, b.seconds)
@@ -138,7 +130,7 @@ func (b *bench) contend(ctx context.Context, s side, round int) (err error) {
 		b.table.add(f.name, s.name, one)
 	}
 	// Once only, with a minute's worth of connects.
-	if want(b.only, "sessions") && s.name != "sync" && round == 1 {
+	if b.want("sessions") && s.name != "sync" && round == 1 {
 		var one sample
 		if one, broker, err = b.sessions(ctx, s, broker, dir); err != nil {
 			return fmt.Errorf("sessions: %w", err)

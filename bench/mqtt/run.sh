@@ -3,9 +3,7 @@
 # ROUNDS (5), ONLY=q0,idle and further flags for a part. Takes about a quarter of an hour.
 set -euo pipefail
 cd "$(dirname "$0")"
-if [ ! -x /usr/sbin/mosquitto ]; then
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends mosquitto
-fi
+PATH=$PATH:/usr/sbin ../../scripts/need.sh mosquitto
 cache=$(realpath ../..)/.cache/mqtt
 mkdir -p "$cache/bin"
 go build -o "$cache/bin/bench" .

@@ -44,8 +44,7 @@ func subscribePacket(filter string, qos byte) []byte {
 	return packet(0x82, append(appendString([]byte{0, 1}, filter), qos))
 }
 
-// publishPacket is a PUBLISH; with QoS 1 its packet id is the two bytes at 2 from the payload's
-// front backwards.
+// publishPacket is a PUBLISH; with QoS 1 its packet id is the two bytes before the payload.
 func publishPacket(topic string, qos byte, id uint16, payload []byte) []byte {
 	body := appendString(nil, topic)
 	if qos > 0 {
