@@ -128,9 +128,7 @@ await check('messages: by key, id, time, offset; JSON with all digits; bytes; nu
   await page.getByLabel('Which messages').selectOption('offset');
   await page.getByLabel('Partition').selectOption('1');
   await page.getByRole('searchbox').fill('3');
-  const at = await table('Messages').locator('tbody tr').first().locator('td').nth(2).innerText();
   await page.waitForFunction(() => document.querySelector('table tbody tr td:nth-child(3)')?.innerText === '3');
-  if (!at) throw new Error('no offset');
 });
 
 await check('queues: counts, messages, deaths', async () => {
@@ -193,7 +191,6 @@ await check('read-only until it is unlocked', async () => {
   refusals++;
   const status = await page.evaluate(() => fetch('/v1/topics/forbidden', { method: 'PUT', body: '{}' }).then((r) => r.status));
   if (status !== 403) throw new Error(`a page may write: ${status}`);
-  await page.waitForTimeout(0);
   await page.locator('[data-login]').click();
   await shot('unlock');
   await button('Unlock', dialog()).click();
@@ -218,7 +215,6 @@ await check('publish', async () => {
 
 await check('live tail', async () => {
   await go('#/tail/orders');
-  await page.waitForTimeout(0);
   await contains(page.getByRole('log').locator('div'), 'customer-');
   await post(HTTP, '/v1/topics/orders/messages', { messages: [{ key: 'tail', value: 'seen by the tail' }] });
   await contains(page.getByRole('log').locator('div'), 'seen by the tail');
