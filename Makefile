@@ -13,10 +13,10 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage e2e-console oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
-	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/polylog, a static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/polylog ./cmd/polylog
@@ -81,7 +81,10 @@ compat-amqp: build ## real AMQP clients, kombu and Celery against the binary
 e2e-console: build ## the console in Chromium, with clients of all protocols at work; screenshots in .cache/console
 	compat-tests/console/run.sh
 
-oracle-amqp: build ## 450 questions to RabbitMQ and to the binary, and every difference
+check-deploy: ## ask promtool, systemd-analyze and docker compose what they think of deploy/
+	scripts/check-deploy.sh
+
+oracle-amqp: build ## 456 questions to RabbitMQ and to the binary, and every difference
 	compat-tests/amqp/oracle/run.sh -live
 
 oracle-amqp-short: build # the same with RabbitMQ's answers from the record, for make test
@@ -94,7 +97,6 @@ crash-amqp-short: build # three kills, for make test
 	KILLS=3 compat-tests/amqp/crash/run.sh
 
 crash-mqtt: build ## the same as crash, with MQTT's sessions, wills and delayed messages
-	go -C compat-tests/mqtt test ./...
 	compat-tests/mqtt/crash/run.sh
 
 crash-mqtt-short: build # three kills, for make test
@@ -128,4 +130,4 @@ demo: build ## Kafka Streams' WordCount on a real text, with a kill -9 in the mi
 	compat-tests/demo/run.sh
 
 clean: ## remove what the other targets made
-	rm -rf bin .cache .tools
+	rm -rf bin .cache .tools bench-data
