@@ -166,31 +166,32 @@ func (c *Console) logIn(ctx *fasthttp.RequestCtx, text []byte) error {
 		}
 		return &front.Problem{Status: 403, Code: "denied", Detail: "this broker has no console-token-file, and not only its own machine reaches it: nobody can log in"}
 	}
-	if !c.mayTry() {
+	given := sha256.Sum256([]byte(login.Token))
+	good := c.o.Token != "" && subtle.ConstantTimeCompare(given[:], c.token[:]) == 1
+	if !c.mayTry(good) {
 		return &front.Problem{Status: 429, Code: "limit", Detail: "too many wrong tokens: wait a minute", Retryable: true, RetryAfter: 60}
 	}
-	given := sha256.Sum256([]byte(login.Token))
-	if c.o.Token == "" || subtle.ConstantTimeCompare(given[:], c.token[:]) != 1 {
-		c.refusedOne()
+	if !good {
 		return &front.Problem{Status: 403, Code: "denied", Detail: "that is not the token"}
 	}
 	return nil
 }
 
-// mayTry reports whether there were not too many wrong tokens in this minute.
-func (c *Console) mayTry() bool {
+// mayTry reports whether there were not too many wrong tokens in this minute, and counts one that is. A
+// good one is refused behind them, too: else those who guess in time would learn of it.
+func (c *Console) mayTry(good bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.o.Clock().Unix() / 60; now != c.minute {
 		c.minute, c.refused = now, 0
 	}
-	return c.refused < triesPerMinute
-}
-
-func (c *Console) refusedOne() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refused++
+	if c.refused >= triesPerMinute {
+		return false
+	}
+	if !good {
+		c.refused++
+	}
+	return true
 }
 
 // mayUnlock reports whether a browser may log in without a token: it is on this machine, and so is
