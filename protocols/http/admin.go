@@ -63,14 +63,12 @@ func getOverview(c *call) error {
 	if err != nil {
 		return err
 	}
-	names := []string{core.DefaultNamespace}
+	going := map[string]bool{}
 	for _, n := range namespaces {
-		if n.Name != core.DefaultNamespace && !n.Deleted {
-			names = append(names, n.Name)
-		}
+		going[n.Name] = n.Deleted
 	}
-	for _, n := range names {
-		for _, t := range c.router.Topics(n) {
+	for _, t := range c.router.Topics("") {
+		if !going[t.Name.Namespace] {
 			o.Topics++
 			o.Partitions += len(t.Partitions)
 		}

@@ -245,8 +245,16 @@ func (c *call) positions(group string, members []router.GroupMember) (all []posi
 	return all, nil
 }
 
-// readersScan is how many groups are looked at for a page of a topic's readers.
-const readersScan = 1000
+// Bounds of what is looked at for a page of a topic's readers: groups, and positions of all of them.
+const (
+	readersScan      = 1000
+	readersPositions = 100_000
+)
+
+// readersOf is how many readers of a topic are looked at for a page: fewer where it has many partitions.
+func readersOf(t *router.Topic) int {
+	return min(max(readersPositions/max(len(t.Partitions), 1), 1), readersScan)
+}
 
 // readerJSON is who reads a topic.
 type readerJSON struct {
@@ -301,9 +309,10 @@ func (c *call) groupReaders(t *router.Topic, after string, limit int) (all []rea
 		return nil, "", err
 	}
 	all = []readerJSON{}
+	scan := readersOf(t)
 	from, _ := slices.BinarySearchFunc(groups, after+"\x00", func(g router.Group, name string) int { return strings.Compare(g.Name, name) })
 	for i, g := range groups[min(from, len(groups)):] {
-		if i == readersScan || len(all) == limit {
+		if i == scan || len(all) == limit {
 			return all, "g:" + groups[from+i-1].Name, nil
 		}
 		r := readerJSON{Name: g.Name, Kind: "group", Positions: make([]core.Offset, len(t.Partitions))}
@@ -339,6 +348,7 @@ func (c *call) subscriptionReaders(t *router.Topic, after string, limit int) (al
 	if err != nil {
 		return nil, "", err
 	}
+	limit = min(limit, readersOf(t))
 	for i, s := range subs {
 		if len(all) == limit {
 			return all, "s:" + subs[i-1].Name.Name, nil
