@@ -67,7 +67,7 @@ func receive(c *call) error {
 		return c.refuseHook(k, err)
 	}
 	c.budget = c.srv.front.StrangerBudget()
-	body, err := c.body(s.MaxBytes)
+	body, err := c.body(min(s.MaxBytes, c.srv.front.MaxBody())) // which may be less on this node than where the hook was set
 	if err != nil {
 		return err
 	}
