@@ -225,6 +225,11 @@ func (e *events) pass(c *call, send func([]byte) bool) (more bool, err error) {
 		if b.Len() > 0 && !send(b.Bytes()) {
 			return false, core.E(core.Closed, "the client is gone, or takes nothing")
 		}
+		select {
+		case <-c.api.ctx.Done(): // a slow reader does not hold it up
+			return true, nil
+		default:
+		}
 		b.Reset()
 	}
 	return more, nil

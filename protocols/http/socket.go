@@ -164,7 +164,7 @@ func (s *socket) serve(read <-chan error) error {
 		case err := <-read:
 			return err
 		case <-s.api.ctx.Done():
-			return core.E(core.Closed, "this node is shutting down")
+			return errStreamsEnd
 		}
 		if err := s.deliver(); err != nil {
 			return err
@@ -175,8 +175,8 @@ func (s *socket) serve(read <-chan error) error {
 // frame does what a frame says.
 func (s *socket) frame(f *frameIn) error {
 	if f.Credit != 0 {
-		if f.Credit < 0 || s.credit+f.Credit > maxCredit {
-			return invalid("credit is %d, and would be %d, want 1 to %d", f.Credit, s.credit+f.Credit, maxCredit)
+		if f.Credit < 0 || f.Credit > maxCredit-s.credit {
+			return invalid("credit is %d beside %d that is owed, want 1 to %d in all", f.Credit, s.credit, maxCredit)
 		}
 		s.credit += f.Credit
 	}
@@ -225,10 +225,14 @@ func (s *socket) deliver() error {
 		if err := s.write(&frameOut{Message: s.jsonOf(&s.got[i])}); err != nil {
 			return core.E(core.Closed, "the client takes nothing")
 		}
+		if s.api.ctx.Err() != nil {
+			return errStreamsEnd
+		}
 	}
 	s.credit -= len(s.got)
 	if len(s.got) > 0 {
-		s.notify() // there may be more
+		s.notify()   // there may be more
+		clear(s.got) // an idle connection keeps no messages
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ const (
 	// heartbeat is how often something is sent where there is nothing to send, so that both
 	// sides find out about a connection that is dead.
 	heartbeat = 15 * time.Second
-	// writeWait is how long a reader may take none of what is sent.
+	// writeWait is how long a reader may take for one write: a message, or passBytes of events.
 	writeWait = 10 * time.Second
 )
+
+// errStreamsEnd is why a stream ends where its node does.
+var errStreamsEnd = core.E(core.Closed, "this node is shutting down")
 
 // stream serves the connection of the call after it, until fn returns or the data plane is
 // closed. fn gets a call without a request.
@@ -42,21 +45,24 @@ func (c *call) stream(fn func(*call, net.Conn)) error {
 				later.srv.opts.Logger.Error("http stream panicked", "panic", p, "stack", string(debug.Stack()))
 			}
 		}()
-		fn(later, taken{conn})
+		t := taken{conn, conn}
+		if c, ok := conn.(interface{ UnsafeConn() net.Conn }); ok {
+			t.below = c.UnsafeConn()
+		}
+		defer later.srv.connected(t.below)() // front has it no more
+		fn(later, t)
 	})
 	return nil
 }
 
 // taken is a connection that was taken from fasthttp, whose own Close does nothing before fn
 // returns; but what reads from it has to end before.
-type taken struct{ net.Conn }
-
-func (t taken) Close() error {
-	if c, ok := t.Conn.(interface{ UnsafeConn() net.Conn }); ok {
-		return c.UnsafeConn().Close()
-	}
-	return t.Conn.Close()
+type taken struct {
+	net.Conn
+	below net.Conn // without what fasthttp has read already
 }
+
+func (t taken) Close() error { return t.below.Close() }
 
 // closedBy is closed when the other side of a connection that sends nothing more is gone, or
 // conn was closed here.

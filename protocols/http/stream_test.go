@@ -276,8 +276,9 @@ func TestSocketOfQueueOnAnyNode(t *testing.T) {
 // What a client says wrongly it is told, before the connection ends.
 func TestBadFrames(t *testing.T) {
 	s := subscribed(t, 1, "")
-	for _, frame := range []string{`{"credit": -1}`, `{"credit": 10001}`, `{"more": 1}`, `no JSON`, `[]`} {
+	for _, frame := range []string{`{"credit": -1}`, `{"credit": 10000}`, `{"credit": 9223372036854775807}`, `{"more": 1}`, `no JSON`, `[]`} {
 		w := s.socket(sub)
+		w.say(`{"credit": 1}`)
 		w.say(frame)
 		if f := w.hear(); f.Error == nil || f.Error.Code != "invalid" {
 			t.Errorf("%s: %+v", frame, f)
