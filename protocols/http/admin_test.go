@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -115,6 +116,26 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 	a.do("GET", "/v1/admin/connections?cursor=x", "").want(t, 400)
 }
 
+// What clients say of themselves makes no answer that is too large for another node to give.
+func TestConnectionsThatSayMuch(t *testing.T) {
+	var there router.Clients
+	for range maxPage {
+		there.Add(func(k *router.Client) {
+			k.Protocol, k.ClientID, k.Software = "mqtt", strings.Repeat("ü", 30_000), strings.Repeat("x", maxSaid)
+		}, nil)
+	}
+	a := newSite(t, nil, nil)
+	newSite(t, a, func(o *Options) { o.Clients = &there })
+	r := a.do("GET", "/v1/admin/connections?node=2&limit=1000", "").want(t, 200)
+	page := into[struct{ Connections []connectionJSON }](t, r)
+	if len(r.body) <= core.MaxStreamMessage || len(page.Connections) != maxPage {
+		t.Fatalf("%d connections in %d bytes: %.200s", len(page.Connections), len(r.body), r.body)
+	}
+	if c := page.Connections[0]; c.ClientID != strings.Repeat("ü", maxSaid/2)+"…" || c.Software != strings.Repeat("x", maxSaid) {
+		t.Fatalf("%+v", c)
+	}
+}
+
 // A connection is off the list when it is gone.
 func TestHTTPConnectionsLeaveTheList(t *testing.T) {
 	var clients router.Clients
@@ -134,6 +155,46 @@ func TestHTTPConnectionsLeaveTheList(t *testing.T) {
 	for listed() {
 		s.do("GET", "/health/live", "")
 	}
+}
+
+// So is one that has become a stream.
+func TestStreamsAreListed(t *testing.T) {
+	var clients router.Clients
+	s := newSite(t, nil, func(o *Options) { o.Clients = &clients })
+	s.do("PUT", "/v1/topics/t", "").want(t, 201)
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("GET /v1/topics/t/stream HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := awaitText(c, ": hello"); err != nil {
+		t.Fatal(err)
+	}
+	listed := func() bool {
+		all, _ := clients.List(0, 100, func(k *router.Client) bool { return k.Remote == c.LocalAddr().String() })
+		return len(all) == 1
+	}
+	if !listed() {
+		t.Fatal("the stream is not listed")
+	}
+	_ = c.Close()
+	for listed() {
+		s.do("GET", "/health/live", "")
+	}
+}
+
+// awaitText reads until a text has come.
+func awaitText(r io.Reader, text string) error {
+	var all []byte
+	for b := make([]byte, 512); !strings.Contains(string(all), text); {
+		n, err := r.Read(b)
+		if all = append(all, b[:n]...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestGroupsWithLagAndMembers(t *testing.T) {

@@ -68,7 +68,7 @@ func (a *api) localConnections(_ context.Context, w connectionsWanted) (connecti
 		p.Last = k.ID
 		j := connectionJSON{
 			Node: node, ID: strconv.FormatUint(k.ID, 10), Protocol: k.Protocol, Version: k.Version, Remote: k.Remote, Local: k.Local,
-			TLS: k.TLS, Namespace: k.Namespace, User: k.User, ClientID: k.ClientID, Software: k.Software, Since: k.Since.UTC(),
+			TLS: k.TLS, Namespace: k.Namespace, User: clip(k.User), ClientID: clip(k.ClientID), Software: clip(k.Software), Since: k.Since.UTC(),
 		}
 		if k.Received >= 0 {
 			j.Received = &k.Received
@@ -82,6 +82,18 @@ func (a *api) localConnections(_ context.Context, w connectionsWanted) (connecti
 		p.Connections = append(p.Connections, j)
 	}
 	return p, nil
+}
+
+// maxSaid is how much is shown of what a client says of itself, in bytes: a page must not be as large as
+// a thousand clients can make it.
+const maxSaid = 1 << 10
+
+// clip is the beginning of what a client says of itself.
+func clip(text string) string {
+	if len(text) <= maxSaid {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSaid], "") + "…"
 }
 
 // listConnections lists the connections of all nodes, node after node. One that does not answer is

@@ -3,6 +3,9 @@ package httpd
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"slices"
 
 	"polylog/core"
 	"polylog/router"
@@ -13,7 +16,11 @@ import (
 
 const opsService = "ops"
 
-// opsRequest is what is sent; the answer is JSON, in one frame.
+// maxAnswer bounds a node's answer, in bytes.
+const maxAnswer = 32 << 20
+
+// opsRequest is what is sent; the answer is JSON, in pieces of up to core.MaxStreamMessage bytes,
+// until the stream ends.
 type opsRequest struct {
 	Op   string          `json:"op"`
 	Args json.RawMessage `json:"args"`
@@ -56,24 +63,40 @@ func (a *api) serveOps(_ string, s core.Stream) error {
 	if err != nil {
 		return err
 	}
+	if b, err = a.answerOp(s.Context(), b); err != nil {
+		return err
+	}
+	for piece := range slices.Chunk(b, core.MaxStreamMessage) {
+		if err := s.Send(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answerOp is the answer to another node's request. It is whole before it is sent: a node that takes
+// none of it does not hold up the end of the data plane.
+func (a *api) answerOp(ctx context.Context, request []byte) ([]byte, error) {
 	var r opsRequest
-	if err := json.Unmarshal(b, &r); err != nil {
-		return core.E(core.Invalid, "request that is no JSON: %v", err)
+	if err := json.Unmarshal(request, &r); err != nil {
+		return nil, core.E(core.Invalid, "request that is no JSON: %v", err)
 	}
 	if !a.enter() {
-		return core.E(core.Unavailable, "the node is stopping")
+		return nil, core.E(core.Unavailable, "the node is stopping")
 	}
 	defer a.calls.Done()
-	ctx, cancel := context.WithTimeout(s.Context(), callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	defer context.AfterFunc(a.ctx, cancel)()
 	answer, err := a.opsOf(ctx, &r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if b, err = json.Marshal(answer); err != nil {
-		return err
+	b, err := json.Marshal(answer)
+	if err == nil && len(b) > maxAnswer {
+		err = core.E(core.TooLarge, "%s: the answer has %d bytes, the limit is %d", r.Op, len(b), maxAnswer)
 	}
-	return s.Send(b)
+	return b, err
 }
 
 // ask has a node, which may be this one, answer.
@@ -98,10 +121,26 @@ func ask[A, R any](c *call, node, op string, args A, local func(context.Context,
 	if err := s.Send(b); err != nil {
 		return answer, err
 	}
-	if b, err = s.Recv(); err != nil {
+	if b, err = receiveAll(s); err != nil {
 		return answer, err
 	}
 	return answer, json.Unmarshal(b, &answer)
+}
+
+// receiveAll is all that comes until the stream ends, up to maxAnswer bytes.
+func receiveAll(s core.Stream) (all []byte, err error) {
+	for {
+		piece, err := s.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, err
+		case len(all)+len(piece) > maxAnswer:
+			return nil, core.E(core.TooLarge, "the answer has more than %d bytes", maxAnswer)
+		}
+		all = append(all, piece...)
+	}
 }
 
 // leader is the node that leads; empty, with an error, where none does.
