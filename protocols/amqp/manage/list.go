@@ -55,7 +55,7 @@ func (c *call) list(all []entry, costly ...string) (any, error) {
 	if len(all) > maxWhole {
 		return nil, badRequest("there are %d of them: ask for pages, by page and page_size, without sort", len(all))
 	}
-	full := needs(c.columns(), costly) || needs([]string{by}, costly) && by != ""
+	full := needs(c.columns(), costly) || needs([]string{by}, costly)
 	items, err := loadAll(all, full)
 	if err != nil {
 		return nil, err
@@ -77,9 +77,8 @@ func (c *call) list(all []entry, costly ...string) (any, error) {
 			return nil, err
 		}
 	}
-	pages := max((filtered+q.size-1)/q.size, 1)
 	return page{
-		Filtered: filtered, Items: items, Count: len(items), Page: q.page, Pages: pages, Size: q.size, Total: total,
+		Filtered: filtered, Items: items, Count: len(items), Page: q.page, Pages: q.pages(filtered), Size: q.size, Total: total,
 	}, nil
 }
 
@@ -165,11 +164,14 @@ func (q *paging) filter(all []entry) []entry {
 	})
 }
 
+// pages is how many there are of n things: one at least.
+func (q *paging) pages(n int) int { return max((n+q.size-1)/q.size, 1) }
+
 func cutPage[T any](q *paging, all []T) ([]T, error) {
-	from := (q.page - 1) * q.size
-	if q.page > 1 && from >= len(all) {
+	if q.page > q.pages(len(all)) {
 		return nil, &refusal{400, "page_out_of_range", fmt.Sprintf("Page out of range, page: %d page size: %d, len: %d", q.page, q.size, len(all))}
 	}
+	from := (q.page - 1) * q.size
 	return all[from:min(from+q.size, len(all))], nil
 }
 
@@ -182,10 +184,10 @@ func (c *call) columns() []string {
 	return strings.Split(text, ",")
 }
 
-// needs reports whether one of the columns is costly, as all together are.
+// needs reports whether one of the columns is costly, as all together are where any is.
 func needs(columns, costly []string) bool {
 	if len(columns) == 0 {
-		return true
+		return len(costly) > 0
 	}
 	for _, c := range columns {
 		first, _, _ := strings.Cut(c, ".")
@@ -222,15 +224,15 @@ func (c *call) selected(v any) (any, error) {
 	return v, nil
 }
 
-// pick is an object with some of its fields, whose paths have dots.
+// pick is an object with some of its fields, whose paths have dots. It shares what is in them with o, which
+// may be everybody's, and writes to nothing of it.
 func pick(o object, columns []string) object {
 	out := object{}
-	for _, path := range columns {
-		v := at(o, path)
-		if v == nil && !has(o, path) {
+	for _, path := range slices.Sorted(slices.Values(columns)) { // the whole before its parts
+		if !has(o, path) || has(out, path) {
 			continue
 		}
-		into := out
+		v, into := at(o, path), out
 		for {
 			name, rest, more := strings.Cut(path, ".")
 			if !more {

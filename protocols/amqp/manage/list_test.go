@@ -3,6 +3,8 @@ package manage
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,7 +62,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for query, status := range map[string]int{
-		"page=0": 400, "page=x": 400, "page=1&page_size=1000": 400, "page=9&page_size=10": 400, "page=1&name=(&use_regex=true": 400,
+		"page=0": 400, "page=x": 400, "page=1&page_size=1000": 400, "page=9&page_size=10": 400, "page=9223372036854775807&page_size=500": 400, "page=1&name=(&use_regex=true": 400,
 	} {
 		if got, answer, _ := f.do("GET", "queues?"+query, ""); got != status {
 			t.Errorf("%s: %d %s, want %d", query, got, answer, status)
@@ -86,6 +88,50 @@ func TestColumns(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+	}
+}
+
+// What is asked for twice, whole and in part, is not written to: some of it is everybody's.
+func TestColumnsAreCopied(t *testing.T) {
+	original := func() object { return object{"a": object{"x": 1}, "b": object{"y": 2, "z": object{"v": 3, "w": 4}}} }
+	for _, c := range []struct {
+		columns string
+		want    object
+	}{
+		{"a,a.x,a.y", object{"a": object{"x": 1}}},
+		{"a.x,a", object{"a": object{"x": 1}}},
+		{"b.z.v,b.z,b.zork,c", object{"b": object{"z": object{"v": 3, "w": 4}}}},
+		{"b.z.v,b.y", object{"b": object{"y": 2, "z": object{"v": 3}}}},
+	} {
+		o := original()
+		if diff := cmp.Diff(c.want, pick(o, strings.Split(c.columns, ","))); diff != "" {
+			t.Errorf("%s: %s", c.columns, diff)
+		}
+		if diff := cmp.Diff(original(), o); diff != "" {
+			t.Errorf("%s writes to it: %s", c.columns, diff)
+		}
+	}
+	const twice = "overview?columns=churn_rates,churn_rates.queue_created,churn_rates.queue_deleted"
+	f := start(t)
+	var wg sync.WaitGroup
+	for range 4 { // the race detector sees who writes
+		wg.Go(func() { f.ok("GET", twice, "", 200) })
+	}
+	wg.Wait()
+}
+
+// Who wants no statistics makes no leader count, and learns how many queues there are.
+func TestDisableStats(t *testing.T) {
+	f := start(t)
+	f.ok("PUT", "queues/%2F/q", `{}`, 201)
+	for query, counted := range map[string]bool{"": true, "?disable_stats=true": false, "?disable_stats=true&enable_queue_totals=true": true} {
+		if q := fetch[[]object](f, "queues"+query)[0]; (q["messages"] != nil) != counted {
+			t.Errorf("%q: %v", query, q)
+		}
+	}
+	o := fetch[object](f, "overview?disable_stats=true")
+	if o["queue_totals"] != nil || o["object_totals"].(object)["queues"] != 1.0 {
+		t.Errorf("overview: %v", o)
 	}
 }
 

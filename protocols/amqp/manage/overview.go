@@ -44,15 +44,15 @@ func overview(c *call) (any, error) {
 		"cluster_tags": []any{}, "node_tags": []any{}, "default_queue_type": "classic", "release_series_support_status": "supported",
 	}
 	queues := 0
-	if needs(c.columns(), []string{"queue_totals", "object_totals"}) && !c.flag("disable_stats") {
-		totals, n, ok, err := c.totals(namespaces)
+	if needs(c.columns(), []string{"queue_totals", "object_totals"}) {
+		all, err := c.queueEntries(namespaces)
 		if err != nil {
 			return nil, err
 		}
-		if queues = n; ok {
-			o["queue_totals"] = totals
-		} else {
-			o["queue_totals"] = object{}
+		if queues = len(all); !c.flag("disable_stats") {
+			if o["queue_totals"], err = totals(all); err != nil {
+				return nil, err
+			}
 		}
 	}
 	exchanges := 0

@@ -90,7 +90,7 @@ func (c *call) jsonOfQueue(q *router.Queue, full bool) (object, error) {
 	o := object{
 		"name": q.Name.Name, "vhost": vhostOf(q.Name.Namespace), "type": kindNames[q.Kind], "durable": q.Durable,
 		"auto_delete": q.AutoDelete, "exclusive": q.Owner != "", "arguments": jsonOfTable(q.Arguments),
-		"node": c.leader(), "state": "running", "policy": nil, "operator_policy": nil, "effective_policy_definition": object{},
+		"node": c.leader(), "state": "running", "policy": nil, "operator_policy": nil,
 	}
 	if q.Owner != "" {
 		o["owner_pid_details"] = object{"name": q.Owner}
@@ -313,14 +313,13 @@ func queueAction(c *call) (any, error) {
 	return nil, err
 }
 
-// totals are the messages of all queues; ok is false where there are too many to count.
-func (c *call) totals(namespaces []string) (o object, queues int, ok bool, err error) {
-	all, err := c.queueEntries(namespaces)
-	if err != nil || len(all) > maxTotals {
-		return nil, len(all), false, err
+// totals are the messages of all queues together; nothing where there are too many queues to count them.
+func totals(all []entry) (object, error) {
+	sum := object{}
+	if len(all) > maxTotals {
+		return sum, nil
 	}
 	items, err := loadAll(all, true)
-	sum := object{}
 	for _, field := range []string{"messages", "messages_ready", "messages_unacknowledged"} {
 		n := int64(0)
 		for _, o := range items {
@@ -329,13 +328,13 @@ func (c *call) totals(namespaces []string) (o object, queues int, ok bool, err e
 		}
 		sum[field] = n
 	}
-	return sum, len(all), true, err
+	return sum, err
 }
 
 // maxTotals bounds the queues that are counted for a sum.
 const maxTotals = 2_000
 
-// sorted are entries by their names.
+// sortEntries brings entries in the order of their names.
 func sortEntries(all []entry) {
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 }
