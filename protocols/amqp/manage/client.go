@@ -152,18 +152,19 @@ func (k *client) frame(want uint8) ([]byte, error) {
 }
 
 // content is the content that follows a method.
-func (k *client) content() (p spec.Properties, body []byte, err error) {
+func (k *client) content() (g gotten, err error) {
 	payload, err := k.frame(spec.FrameHeader)
 	if err != nil {
-		return p, nil, err
+		return g, err
 	}
-	_, size, err := k.decoder.Header(payload, &p)
-	for err == nil && uint64(len(body)) < size {
+	g.headed = len(payload)
+	_, size, err := k.decoder.Header(payload, &g.props)
+	for err == nil && uint64(len(g.payload)) < size {
 		if payload, err = k.frame(spec.FrameBody); err == nil {
-			body = append(body, payload...)
+			g.payload = append(g.payload, payload...)
 		}
 	}
-	return p, body, err
+	return g, err
 }
 
 // as runs fn with a connection to a virtual host.

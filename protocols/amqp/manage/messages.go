@@ -36,7 +36,6 @@ type propertiesJSON struct {
 	Type            string  `json:"type,omitempty"`
 	UserID          string  `json:"user_id,omitempty"`
 	AppID           string  `json:"app_id,omitempty"`
-	ClusterID       string  `json:"cluster_id,omitempty"`
 }
 
 // MarshalJSON shows them as an object.
@@ -159,7 +158,7 @@ func (k *client) publishConfirmed(m *spec.BasicPublish, p *spec.Properties, body
 		switch answer.(type) {
 		case *spec.BasicReturn:
 			returned = true
-			if _, _, err := k.content(); err != nil {
+			if _, err := k.content(); err != nil {
 				return false, err
 			}
 		case *spec.BasicAck:
@@ -178,7 +177,7 @@ type getJSON struct {
 	Truncate *number `json:"truncate"`
 }
 
-// Bounds of what one request gets: messages, and bytes of their bodies, beyond which it ends early.
+// Bounds of what one request gets: messages, and their bytes, beyond which it ends early.
 const (
 	maxGet      = 10_000
 	maxGetBytes = 32 << 20
@@ -220,13 +219,13 @@ func get(c *call) (any, error) {
 			if !some {
 				break
 			}
-			if !c.budget.Take(int64(3 * len(body.payload))) { // as it came, in JSON, and in the answer
+			if !c.budget.Take(int64(3 * body.size())) { // as it came, in JSON, and in the answer
 				if len(all) == 0 {
 					return errBusy
 				}
 				break // it goes back with the connection
 			}
-			bytes += len(body.payload)
+			bytes += body.size()
 			tags = append(tags, ok.DeliveryTag)
 			all = append(all, body.json(ok, &j))
 		}
@@ -270,8 +269,12 @@ func (k *client) rejectEach(tags []uint64, requeue bool) error {
 // gotten is a message that was taken off a queue.
 type gotten struct {
 	props   spec.Properties
+	headed  int // bytes of the properties on the wire
 	payload []byte
 }
+
+// size is the message's bytes.
+func (g *gotten) size() int { return g.headed + len(g.payload) }
 
 func (k *client) get(queue string) (ok *spec.BasicGetOk, some bool, g gotten, err error) {
 	if err := k.send(1, &spec.BasicGet{Queue: queue}); err != nil {
@@ -284,7 +287,7 @@ func (k *client) get(queue string) (ok *spec.BasicGetOk, some bool, g gotten, er
 	if ok, some = m.(*spec.BasicGetOk); !some {
 		return nil, false, g, nil
 	}
-	g.props, g.payload, err = k.content()
+	g, err = k.content()
 	return ok, true, g, err
 }
 
@@ -308,11 +311,13 @@ func (g *gotten) json(ok *spec.BasicGetOk, j *getJSON) object {
 // properties are those that the message has; none is an empty array, as in RabbitMQ.
 func (g *gotten) properties() any {
 	p := &g.props
+	if p.Present == 0 {
+		return []any{}
+	}
 	out := propertiesJSON{
 		ContentType: p.ContentType, ContentEncoding: p.ContentEncoding, Headers: args(p.Headers), ReplyTo: p.ReplyTo,
 		MessageID: p.MessageID, Type: p.Type, UserID: p.UserID, AppID: p.AppID,
 	}
-	some := p.Present != 0
 	if p.Present&spec.HasDeliveryMode != 0 {
 		out.DeliveryMode = new(number(p.DeliveryMode))
 	}
@@ -327,9 +332,6 @@ func (g *gotten) properties() any {
 	}
 	if p.Present&spec.HasTimestamp != 0 {
 		out.Timestamp = new(number(p.Timestamp))
-	}
-	if !some {
-		return []any{}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -33,6 +34,9 @@ func jsonOfValue(v message.Value) any {
 	case message.KindBool:
 		return v.Bool()
 	case message.KindFloat32, message.KindFloat64, message.KindDecimal:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return v.String() // no number of JSON's
+		}
 		return json.Number(v.String())
 	case message.KindString, message.KindBytes:
 		if !utf8.Valid(v.Bytes()) {
