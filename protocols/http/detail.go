@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"slices"
@@ -66,14 +65,12 @@ var detailHelp = map[string]string{
 // write writes Prometheus' text format.
 func (d *detail) write() []byte {
 	var b bytes.Buffer
-	w := bufio.NewWriter(&b)
 	for _, metric := range d.order {
-		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", metric, detailHelp[metric], metric) // Flush would say
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n", metric, detailHelp[metric], metric)
 		for _, s := range d.samples[metric] {
-			_, _ = fmt.Fprintf(w, "%s{%s} %d\n", metric, s.labels, s.value)
+			fmt.Fprintf(&b, "%s{%s} %d\n", metric, s.labels, s.value)
 		}
 	}
-	_ = w.Flush() // into memory
 	return b.Bytes()
 }
 

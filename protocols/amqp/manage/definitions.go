@@ -11,8 +11,7 @@ import (
 	"polylog/core"
 )
 
-// definitions are what is exported and imported. Fields that are only exported, or only said to be
-// passed over, are any.
+// definitions are what is imported. Fields that are only said to be passed over are raw.
 type definitions struct {
 	VHosts    []vhostJSON    `json:"vhosts"`
 	Queues    []queueJSON    `json:"queues"`
@@ -166,7 +165,8 @@ func (d *definitions) into(vhost string) {
 	}
 }
 
-// left says what is not imported: users but guest, rights, parameters of plug-ins.
+// left says what is not imported: users but guest, rights, parameters of plug-ins and of the cluster
+// but its id, which every export has.
 func (d *definitions) left() string {
 	var all []string
 	count := func(n int, what string) {
@@ -178,10 +178,15 @@ func (d *definitions) left() string {
 		var u struct{ Name, User string }
 		return json.Unmarshal(b, &u) == nil && (u.Name == guest || u.User == guest)
 	}
+	isID := func(b json.RawMessage) bool {
+		var p struct{ Name string }
+		return json.Unmarshal(b, &p) == nil && p.Name == clusterID
+	}
 	count(len(slices.DeleteFunc(d.Users, isGuest)), "users")
 	count(len(slices.DeleteFunc(d.Permissions, isGuest)), "permissions")
 	count(len(d.Topics), "topic_permissions")
 	count(len(d.Parameters), "parameters")
+	count(len(slices.DeleteFunc(d.Globals, isID)), "global_parameters")
 	return strings.Join(all, ", ")
 }
 

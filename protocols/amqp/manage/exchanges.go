@@ -1,6 +1,8 @@
 package manage
 
 import (
+	"errors"
+
 	"polylog/core"
 	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
@@ -118,6 +120,9 @@ func putExchange(c *call) (any, error) {
 	}
 	_, err := c.exchange("exchange")
 	found := err == nil
+	if err != nil && !errors.Is(err, errNotFound) {
+		return nil, err
+	}
 	x.Name = exchangeName(c.params.Get("exchange"))
 	if err := c.as(c.params.Get("vhost"), func(k *client) error { return k.declareExchange(&x) }); err != nil {
 		return nil, err

@@ -52,8 +52,12 @@ func aliveness(c *call) (any, error) {
 			return err
 		}
 		ok, some, _, err := k.get(queue)
-		if err != nil || !routed || !some {
-			return fmt.Errorf("the message did not come back (routed %v, got %v): %w", routed, some, err)
+		if err != nil {
+			return err
+		}
+		if !routed || !some {
+			_, err := failed(fmt.Sprintf("the message did not come back: routed %v, got %v", routed, some), nil)
+			return err
 		}
 		return k.send(1, &spec.BasicAck{DeliveryTag: ok.DeliveryTag})
 	})

@@ -93,8 +93,8 @@ func TestDefinitions(t *testing.T) {
 	if got := to.ok("GET", "definitions/w", "", 200); got != one {
 		t.Errorf("exported\n%s\nand after the import into another\n%s", one, got)
 	}
-	_, _, header := to.do("POST", "definitions", `{"users":[{"name":"guest"},{"name":"bob"}],"parameters":[{}]}`)
-	if left := header.Get("X-Not-Imported"); left != "1 users, 1 parameters" {
+	_, _, header := to.do("POST", "definitions", `{"users":[{"name":"guest"},{"name":"bob"}],"parameters":[{}],"global_parameters":[{"name":"internal_cluster_id"},{"name":"cluster_tags"}]}`)
+	if left := header.Get("X-Not-Imported"); left != "1 users, 1 parameters, 1 global_parameters" {
 		t.Errorf("not imported: %q", left)
 	}
 }

@@ -17,7 +17,7 @@ func whoami(c *call) (any, error) {
 
 func listUsers(c *call) (any, error) { return c.list([]entry{fixed(guest, userJSON())}) }
 
-// user checks that the path's user is there.
+// existing checks that the path's user is there.
 func (c *call) existing() error {
 	if c.params.Get("user") != guest {
 		return errNotFound
@@ -32,7 +32,7 @@ func getUser(c *call) (any, error) {
 	return userJSON(), nil
 }
 
-// permissionJSON is a permission, in requests and answers.
+// permission is that of the one user in a virtual host.
 func permission(vhost string) object {
 	return object{"user": guest, "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
 }
@@ -85,7 +85,7 @@ func noUsers(*call) (any, error) {
 	return nil, badRequest("there are no users yet but %s, who may do everything and cannot be changed", guest)
 }
 
-// noLimits refuses limits and parameters.
+// noParameters refuses limits and parameters.
 func noParameters(c *call) (any, error) {
 	what := c.params.Get("component")
 	if what == "" {
@@ -106,10 +106,11 @@ func none(c *call) (any, error) {
 
 func notFound(*call) (any, error) { return nil, errNotFound }
 
-func globalParameters(c *call) (any, error) { return c.list(c.globals()) }
+// clusterID is the one global parameter.
+const clusterID = "internal_cluster_id"
 
-func (c *call) globals() []entry {
-	return []entry{fixed("internal_cluster_id", object{"name": "internal_cluster_id", "value": c.router.Cluster().ClusterID})}
+func globalParameters(c *call) (any, error) {
+	return c.list([]entry{fixed(clusterID, object{"name": clusterID, "value": c.router.Cluster().ClusterID})})
 }
 
 func clusterName(c *call) (any, error) { return object{"name": c.router.Cluster().ClusterID}, nil }

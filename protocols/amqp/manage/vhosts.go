@@ -72,25 +72,17 @@ func (c *call) namespaces() ([]string, error) {
 const (
 	attrDescription = "description"
 	attrTags        = "tags" // separated by commas
-	attrQueueType   = "default-queue-type"
 )
 
 func (c *call) jsonOfVHost(n *router.Namespace) object {
 	tags := slices.DeleteFunc(strings.Split(n.Attributes[attrTags], ","), func(s string) bool { return s == "" })
-	if tags == nil {
-		tags = []string{}
-	}
 	description := n.Attributes[attrDescription]
-	queueType := n.Attributes[attrQueueType]
-	if queueType == "" {
-		queueType = "undefined"
-	}
 	states := object{}
 	for _, m := range c.router.Cluster().Members {
 		states[nodeName(m.ID)] = map[bool]string{false: "running", true: "stopped"}[m.Away]
 	}
 	return object{
-		"name": vhostOf(n.Name), "description": description, "tags": tags, "default_queue_type": queueType,
+		"name": vhostOf(n.Name), "description": description, "tags": tags, "default_queue_type": "undefined",
 		"metadata": object{"description": description, "tags": tags}, "tracing": false, "cluster_state": states,
 	}
 }
@@ -106,7 +98,7 @@ func listVHosts(c *call) (any, error) {
 			entries = append(entries, fixed(vhostOf(n.Name), c.jsonOfVHost(n)))
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	sortEntries(entries)
 	return c.list(entries)
 }
 
