@@ -31,29 +31,23 @@ type Detail struct{ Name, Value string }
 type Clients struct {
 	mu   sync.Mutex // guards what follows
 	last uint64
-	all  map[uint64]client
-}
-
-type client struct {
-	describe func(*Client)
-	close    func(reason string)
+	all  map[uint64]func(*Client) // that describe them
 }
 
 // Add says that a connection is there, until the function that it gives is called. describe fills
-// in what is known of it, whenever somebody asks; it must not block. shut ends the connection and
-// must not wait for its end.
-func (c *Clients) Add(describe func(*Client), shut func(reason string)) (leave func()) {
+// in what is known of it, whenever somebody asks; it must not block.
+func (c *Clients) Add(describe func(*Client)) (leave func()) {
 	if c == nil {
 		return func() {}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
-		c.all = map[uint64]client{}
+		c.all = map[uint64]func(*Client){}
 	}
 	c.last++
 	id := c.last
-	c.all[id] = client{describe, shut}
+	c.all[id] = describe
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -79,12 +73,12 @@ func (c *Clients) List(after uint64, limit int, match func(*Client) bool) (page 
 	for _, id := range ids {
 		one := Client{ID: id, Received: -1}
 		c.mu.Lock()
-		found, ok := c.all[id]
+		describe, ok := c.all[id]
 		c.mu.Unlock()
 		if !ok {
 			continue
 		}
-		if found.describe(&one); !match(&one) {
+		if describe(&one); !match(&one) {
 			continue
 		}
 		if len(page) == limit {
@@ -93,18 +87,4 @@ func (c *Clients) List(after uint64, limit int, match func(*Client) bool) (page 
 		page = append(page, one)
 	}
 	return page, false
-}
-
-// Close ends a connection; it is false where there is none of that id.
-func (c *Clients) Close(id uint64, reason string) bool {
-	if c == nil {
-		return false
-	}
-	c.mu.Lock()
-	found, ok := c.all[id]
-	c.mu.Unlock()
-	if ok {
-		found.close(reason)
-	}
-	return ok
 }

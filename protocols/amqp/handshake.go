@@ -170,7 +170,7 @@ func (c *conn) open(ctx context.Context, m *spec.ConnectionOpen) error {
 	c.opened = true
 	c.where.Store(&namespace)
 	if !c.inside {
-		c.listed = c.srv.opts.Clients.Add(c.describe, func(reason string) { c.close(hard(spec.ConnectionForced, "%s", reason)) })
+		c.listed = c.srv.opts.Clients.Add(c.describe)
 	}
 	c.srv.metrics.opened.Add(1)
 	c.send(&spec.ConnectionOpenOk{})

@@ -81,8 +81,8 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 		here.Add(func(k *router.Client) {
 			k.Protocol, k.ClientID, k.Received = "mqtt", fmt.Sprint("dev", i), 7
 			k.Details = append(k.Details, router.Detail{Name: "queued", Value: "5"})
-		}, nil)
-		there.Add(func(k *router.Client) { k.Protocol, k.Software = "kafka", fmt.Sprint("lib", i) }, nil)
+		})
+		there.Add(func(k *router.Client) { k.Protocol, k.Software = "kafka", fmt.Sprint("lib", i) })
 	}
 	a := newSite(t, nil, func(o *Options) { o.Clients = &here })
 	b := newSite(t, a, func(o *Options) { o.Clients = &there })
@@ -122,7 +122,7 @@ func TestConnectionsThatSayMuch(t *testing.T) {
 	for range maxPage {
 		there.Add(func(k *router.Client) {
 			k.Protocol, k.ClientID, k.Software = "mqtt", strings.Repeat("ü", 30_000), strings.Repeat("x", maxSaid)
-		}, nil)
+		})
 	}
 	a := newSite(t, nil, nil)
 	newSite(t, a, func(o *Options) { o.Clients = &there })

@@ -109,7 +109,7 @@ func (s *Server) connected(nc net.Conn) (left func()) {
 	return s.opts.Clients.Add(func(k *router.Client) {
 		k.Protocol, k.Version, k.Since = "http", "1.1", since
 		k.Remote, k.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
-	}, func(string) { _ = nc.Close() })
+	})
 }
 
 // Serve answers requests until Close; it returns nil then.

@@ -28,31 +28,34 @@ func (s *Server) LiveGroups(ctx context.Context, fn func(router.LiveGroup)) erro
 
 // LiveGroup is a group with its members; false where it is not in memory. Errors as LiveGroups.
 func (s *Server) LiveGroup(ctx context.Context, name string) (live router.LiveGroup, found bool, err error) {
+	var classic group.Description
+	var consumer group.ConsumerDescription
+	var isClassic, isConsumer bool
 	code := s.groups.do(ctx, func(_ time.Time, g *group.Coordinator) {
-		if d, ok := g.Describe(name); ok {
-			live, found = liveGroup(d.Listing), true
-			live.Protocol = d.Protocol
-			for _, m := range d.Members {
-				live.Members = append(live.Members, router.GroupMember{
-					ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, Host: m.ClientHost, Assigned: assignedClassic(m.Assignment),
-				})
-			}
-			return
-		}
-		if d, ok := g.DescribeConsumers(name); ok {
-			live, found = liveGroup(d.Listing), true
-			live.Protocol = d.Assignor
-			for _, m := range d.Members {
-				live.Members = append(live.Members, router.GroupMember{
-					ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, Host: m.ClientHost, Assigned: s.assigned(m.Assigned),
-				})
-			}
-		}
+		classic, isClassic = g.Describe(name)
+		consumer, isConsumer = g.DescribeConsumers(name)
 	})
-	if code != codeNone {
-		err = errNotCoordinator
+	switch {
+	case code != codeNone:
+		return live, false, errNotCoordinator
+	case isClassic:
+		live = liveGroup(classic.Listing)
+		live.Protocol = classic.Protocol
+		for _, m := range classic.Members {
+			live.Members = append(live.Members, router.GroupMember{
+				ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, Host: m.ClientHost, Assigned: assignedClassic(m.Assignment),
+			})
+		}
+	case isConsumer:
+		live = liveGroup(consumer.Listing)
+		live.Protocol = consumer.Assignor
+		for _, m := range consumer.Members {
+			live.Members = append(live.Members, router.GroupMember{
+				ID: m.ID, Instance: m.Instance, ClientID: m.ClientID, Host: m.ClientHost, Assigned: s.assigned(m.Assigned),
+			})
+		}
 	}
-	return live, found, err
+	return live, isClassic || isConsumer, nil
 }
 
 func liveGroup(l group.Listing) router.LiveGroup {

@@ -172,7 +172,7 @@ func (s *Server) startConn(nc net.Conn) {
 	go func() {
 		defer s.wg.Done()
 		defer cancel()
-		leave := s.opts.Clients.Add(c.describe, func(string) { c.cancel() })
+		leave := s.opts.Clients.Add(c.describe)
 		defer leave()
 		c.serve(ctx)
 		s.mu.Lock()

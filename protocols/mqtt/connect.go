@@ -196,7 +196,7 @@ func (c *conn) accept(pk *packets.Packet, will *router.MQTTWill, assigned bool, 
 	}
 	c.out.put(func(b []byte) []byte { return appendPacket(b, &ack) })
 	c.resume(stored)
-	c.listed = c.srv.opts.Clients.Add(c.describe, func(string) { c.kick(codeClosed) })
+	c.listed = c.srv.opts.Clients.Add(c.describe)
 	return nil
 }
 

@@ -48,8 +48,8 @@ func (p *publisher) store(to target, pk *packets.Packet, delay uint32, ack uint6
 		p.stored(acks, 1, 0, err)
 		return
 	}
-	p.mu.Lock()
-	p.flying += len(m.Batch)
-	p.mu.Unlock()
+	if !p.take(len(m.Batch)) {
+		return
+	}
 	propose(m, func(res router.PublishResult) { p.stored(acks, 1, len(m.Batch), res.Err) })
 }

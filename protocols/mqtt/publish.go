@@ -24,6 +24,7 @@ type publisher struct {
 	mu      sync.Mutex // guards what follows
 	room    sync.Cond  // on mu: flying fell
 	flying  int        // bytes that are on their way to the log
+	broken  bool       // one has failed that its client sends again
 	acks    []pendingAck
 	first   uint64                // the number of acks[0]
 	exactly map[uint16]exactState // QoS 2 packet ids until their PUBREL
@@ -397,12 +398,24 @@ func (p *publisher) send(b *outBatch) {
 		p.stored(acks, n, 0, err)
 		return
 	}
-	p.mu.Lock()
-	p.flying += len(batch)
-	p.mu.Unlock()
+	if !p.take(len(batch)) {
+		return
+	}
 	p.c.srv.router.PublishChecked(p.c.principal, b.queue, batch, func(res router.PublishResult) {
 		p.stored(acks, n, len(batch), res.Err)
 	})
+}
+
+// take says that n bytes are about to go to the log. It is false where something that came before has
+// failed and is sent again: what comes behind it must not be stored first.
+func (p *publisher) take(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken {
+		return false
+	}
+	p.flying += n
+	return true
 }
 
 // stored is the outcome of a batch of n publishes. It runs on the log's goroutine.
@@ -416,6 +429,7 @@ func (p *publisher) stored(acks []uint64, n, size int, err error) {
 	}
 	why := reasonOf(err)
 	if err != nil && len(acks) > 0 && (passing(err) || p.c.version < 5) {
+		p.broken = true
 		p.c.kick(why) // see reject; what was stored before this is acknowledged, the rest comes again
 		return
 	}

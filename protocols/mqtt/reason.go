@@ -12,7 +12,6 @@ import (
 var (
 	codeShuttingDown = packets.ErrServerShuttingDown
 	codeTakenOver    = packets.ErrSessionTakenOver
-	codeClosed       = packets.ErrAdministrativeAction // by an administrator
 )
 
 // reasonOf is the reason code (section 2.4) for an error of the router, on a publish or a

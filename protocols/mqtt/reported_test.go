@@ -333,3 +333,40 @@ func retain(t *testing.T, r *router.Router, topic *router.Topic, n int, name fun
 		}
 	}
 }
+
+// What a client sent behind a message that could not be stored just then is not stored before it: the
+// client sends all of it again, in its order.
+func TestNothingOvertakesWhatFailed(t *testing.T) {
+	b, r := serve(t, nil)
+	c := connected(t, b, "c", 5)
+	b.mu.Lock()
+	conn := b.clients["c"]
+	b.mu.Unlock()
+	p := &conn.pub
+	first := &packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: "a/b", PacketID: 1}
+	to, err := b.locate(conn.principal, first.TopicName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[byte]uint64{}
+	for _, qos := range []byte{1, 2} {
+		pk := *first
+		pk.FixedHeader.Qos, pk.PacketID = qos, uint16(qos)
+		if numbers[qos], _, err = p.begin(&pk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.stored([]uint64{numbers[1]}, 1, 0, core.E(core.Unavailable, "nobody leads"))
+	second := *first
+	second.FixedHeader.Qos, second.PacketID = 2, 2
+	if p.take(1) { // as store asks
+		t.Error("a message of its own may go to the log behind one that has failed")
+	}
+	behind := &outBatch{queue: to.queue}
+	appendRecord(&behind.builder, 1, to, &second, nil)
+	p.send(behind)
+	c.expectEnd(packets.ErrServerUnavailable.Code)
+	if head, err := r.Head(to.queue); err != nil || head.End != 0 {
+		t.Errorf("the partition ends at %d, %v; want 0", head.End, err)
+	}
+}
