@@ -19,6 +19,8 @@ type id struct {
 type fate struct {
 	confirmed bool
 	delivered int
+	first     time.Time // when it was delivered first, and
+	by        string    // to whom
 	acked     time.Time // when an acknowledgement was sent
 	committed bool      // and its transaction was committed
 }
@@ -83,11 +85,13 @@ func (l *Ledger) deliver(m id, redelivered bool, who string) {
 	}
 	f.delivered++
 	if f.delivered == 1 {
+		f.first, f.by = time.Now(), who
 		return
 	}
 	l.again++
 	if !redelivered {
-		l.Fail("%s: delivery %d of %+v is not flagged", who, f.delivered, m)
+		l.Fail("%s: delivery %d of %+v is not flagged, at %s; %s got it at %s", who, f.delivered, m,
+			time.Now().Format(time.StampMilli), f.by, f.first.Format(time.StampMilli))
 	}
 	switch {
 	case f.committed:
