@@ -8,6 +8,9 @@ import (
 	"polylog/core"
 )
 
+// errSequenceEnded refuses what was proposed behind a command that failed. See core.Sequence.
+var errSequenceEnded = core.E(core.Unavailable, "a command of the same sequence has failed before")
+
 // outcomeError says what raft's answer to an entry means for the proposer.
 func outcomeError(err error) error {
 	switch {

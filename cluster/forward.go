@@ -18,7 +18,7 @@ import (
 // no answer was never taken, and goes to the next leader, in order. After a stream that
 // broke, what was sent and has no answer is uncertain. A command that was refused while
 // a later one was, or may have been, done is not tried again: that would change their
-// order.
+// order. Nothing of a core.Sequence goes on behind what failed of it.
 //
 // A command's way: waiting (in frames, encoded) → sent → answered, and told by the
 // proposer's completer. While this node leads itself, what still waits is handed to the
@@ -275,6 +275,7 @@ func (f *forwarder) sift(refuse func(*forwarded) error) {
 			}
 			if err := refuse(c); err != nil {
 				all = append(all, answered{c.proposal, outcome{err: err}})
+				c.command.Sequence.End()
 				c.gone = true
 			}
 		}

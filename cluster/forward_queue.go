@@ -9,7 +9,7 @@ import (
 
 // forwarded is a command that is not for this node's own log.
 type forwarded struct {
-	proposal           // its command is empty: the frame has the bytes
+	proposal           // its command has a sequence only: the frame has the bytes
 	outcome            // once answered
 	end      int       // of the command's bytes in the frame's data
 	until    time.Time // it is not sent after this; zero: its caller withdraws it
@@ -41,7 +41,7 @@ func (f *frame) room(size int) bool {
 // add appends a command.
 func (f *frame) add(pr proposal, until time.Time) {
 	f.data = core.AppendCommand(f.data, &pr.command)
-	pr.command = core.Command{}
+	pr.command = core.Command{Sequence: pr.command.Sequence}
 	f.commands = append(f.commands, forwarded{proposal: pr, end: len(f.data), until: until})
 }
 
@@ -56,7 +56,7 @@ func (f *frame) begin(i int) int {
 // command is the i-th command. It aliases the frame.
 func (f *frame) command(i int) core.Command {
 	b := f.data[f.begin(i):f.commands[i].end]
-	return core.Command{Code: core.Code(b[lengthLen]), Payload: b[core.CommandHeaderLen:]}
+	return core.Command{Code: core.Code(b[lengthLen]), Payload: b[core.CommandHeaderLen:], Sequence: f.commands[i].command.Sequence}
 }
 
 // rest is a frame, not sent, of the commands that are neither done with nor gone.

@@ -95,7 +95,7 @@ func (a *answers) add(r core.Result, err error) {
 	if a.err == nil {
 		a.out = appendAnswer(a.out, a.machine.Applied(), r, err)
 	}
-	if isRefusal(err) {
+	if isRefusal(err) || core.KindOf(err) == core.Uncertain { // maybe this node leads anew by the next one
 		a.refused = true
 		a.cond.Broadcast()
 	}

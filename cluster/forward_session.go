@@ -85,7 +85,8 @@ func (f *forwarder) send(s core.Stream, over, ended <-chan struct{}) {
 			return
 		default:
 		}
-		fr := f.take()
+		fr, refused := f.take()
+		f.n.proposer.answer(refused...)
 		if fr == nil {
 			select {
 			case <-f.wake:
@@ -108,21 +109,28 @@ func (f *forwarder) send(s core.Stream, over, ended <-chan struct{}) {
 	}
 }
 
-// take moves the first frame that waits to those that are sent.
-func (f *forwarder) take() *frame {
+// take moves the first frame that waits to those that are sent. Commands whose sequences have ended
+// are not among them: they are to be answered.
+func (f *forwarder) take() (fr *frame, refused []answered) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.waiting) > 0 {
 		whole := f.waiting[0]
+		for i := range whole.commands {
+			if c := &whole.commands[i]; !c.gone && c.command.Sequence.Ended() {
+				refused = append(refused, answered{c.proposal, outcome{err: errSequenceEnded}})
+				c.gone = true
+			}
+		}
 		fr := whole.rest()
 		f.bytes -= len(whole.data) - len(fr.data)
 		f.waiting = slices.Delete(f.waiting, 0, 1)
 		if len(fr.commands) > 0 {
 			f.sent = append(f.sent, fr)
-			return fr
+			return fr, refused
 		}
 	}
-	return nil
+	return nil, refused
 }
 
 // receive takes the leader's answers until the stream ends, and returns why.
@@ -183,6 +191,9 @@ func (f *forwarder) tellLocked() (all []answered) {
 			if !c.gone {
 				all = append(all, answered{c.proposal, c.outcome})
 			}
+			if c.outcome.err != nil {
+				c.command.Sequence.End()
+			}
 			c.proposal, c.outcome = proposal{}, outcome{}
 		}
 		if fr.told < len(fr.commands) {
@@ -234,7 +245,12 @@ func (f *forwarder) settle(well bool, err error) {
 
 // handBack gives what waits to this node's own log, in order, as long as it leads.
 func (f *forwarder) handBack() {
-	for fr := f.take(); fr != nil; fr = f.take() {
+	for {
+		fr, refused := f.take()
+		f.n.proposer.answer(refused...)
+		if fr == nil {
+			break
+		}
 		for i := range fr.commands {
 			f.mu.Lock()
 			gone := fr.commands[i].gone

@@ -19,6 +19,7 @@ import (
 type caller struct {
 	name string
 	node int
+	seq  *core.Sequence // nil: what follows a failure is done all the same
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -36,7 +37,9 @@ func (c *caller) propose(n *Node, pad int) {
 	c.ended = append(c.ended, core.Internal)
 	c.mu.Unlock()
 	c.wg.Add(1)
-	n.ProposeAsync(command(c.body(i)+strings.Repeat("x", pad)), func(r core.Result, err error) {
+	cmd := command(c.body(i) + strings.Repeat("x", pad))
+	cmd.Sequence = c.seq
+	n.ProposeAsync(cmd, func(r core.Result, err error) {
 		defer c.wg.Done()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -51,7 +54,7 @@ func (c *caller) propose(n *Node, pad int) {
 }
 
 // check compares the outcomes with what was applied: what was done is there once, what
-// was refused is not, and what is there is in the order of the calls.
+// was refused is not, and what is there is in the order of the calls; in a sequence, without gaps.
 func (c *caller) check(t *testing.T, bodies []string) (done, uncertain, refused int) {
 	t.Helper()
 	if !slices.IsSorted(c.order) {
@@ -71,6 +74,9 @@ func (c *caller) check(t *testing.T, bodies []string) (done, uncertain, refused 
 		count[i]++
 		if i <= last {
 			t.Errorf("%s: command %d was done after %d", c.name, i, last)
+		}
+		if c.seq != nil && i > last+1 {
+			t.Errorf("%s: command %d was done, and not %d before it", c.name, i, last+1)
 		}
 		last = i
 		if o, ok := c.where[i]; ok && int(o) != at {
@@ -169,6 +175,9 @@ func TestForwardingThroughFailures(t *testing.T) {
 		some := callers(3, 2)
 		for i, c := range some {
 			c.name = fmt.Sprintf("r%dc%d", round, i)
+			if i >= len(nw.nodes) {
+				c.seq = new(core.Sequence)
+			}
 		}
 		all = append(all, some...)
 		var wg sync.WaitGroup

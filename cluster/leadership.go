@@ -157,6 +157,7 @@ func (n *Node) leads(leads bool) {
 		n.o.Logger.Debug("leadership lost before it was ready", "term", term, "err", err)
 		return
 	}
+	n.proposer.awaitIdle() // what an earlier leadership of this node left has failed by now, and is told so
 	if n.Term() != term || n.raft.State() != raft.Leader {
 		return // a newer message is on its way
 	}

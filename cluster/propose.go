@@ -62,6 +62,7 @@ type group struct {
 	proposals []proposal
 	data      []byte // the entry's, when its checksum is known
 	future    raft.ApplyFuture
+	refused   error // it was not given to raft
 }
 
 type waiter struct{ outcome chan outcome }
@@ -141,6 +142,10 @@ func (n *Node) submit(ctx context.Context, pr proposal) {
 		n.proposer.answer(answered{pr, outcome{err: core.E(core.TooLarge, "command of %d bytes, the limit is %d", size, core.MaxCommandLen)}})
 		return
 	}
+	if pr.command.Sequence.Ended() {
+		n.proposer.answer(answered{pr, outcome{err: errSequenceEnded}})
+		return
+	}
 	if !n.forwarder.busy.Load() {
 		err := n.proposer.submit(pr)
 		if err == nil {
@@ -156,6 +161,9 @@ func (n *Node) submit(ctx context.Context, pr proposal) {
 
 // submit takes a command for this node's own log. The error is why it does not.
 func (p *proposer) submit(pr proposal) error {
+	if pr.command.Sequence.Ended() {
+		return errSequenceEnded
+	}
 	if err := p.n.refusal(); err != nil {
 		return err
 	}
@@ -187,6 +195,9 @@ func (p *proposer) answer(all ...answered) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range all {
+		if all[i].err != nil {
+			all[i].command.Sequence.End()
+		}
 		if w := all[i].waiter; w != nil {
 			w.outcome <- all[i].outcome
 			continue
@@ -227,7 +238,8 @@ func (p *proposer) fullLocked() bool {
 	return p.waitingBytes >= p.n.o.EntryBytes && p.inFlight < p.n.o.MaxInFlight
 }
 
-// sendLocked gives one group to raft. It lets go of mu while it builds the entry.
+// sendLocked gives one group to raft, unless the leadership that its commands came under is over:
+// what was sent before them may be lost. It lets go of mu while it builds the entry.
 // REQUIRES: !p.sending and len(p.waiting) > 0.
 func (p *proposer) sendLocked() {
 	g := p.takeLocked()
@@ -235,20 +247,11 @@ func (p *proposer) sendLocked() {
 	p.inFlight++
 	p.mu.Unlock()
 
-	p.last = max(p.last, p.n.o.Clock().UnixMilli(), p.n.fsm.time.Load())
-	p.entry.Begin(p.last)
-	for i := range g.proposals {
-		p.entry.Add(&g.proposals[i].command)
+	if p.n.leadership.readyTerm() == p.n.Term() {
+		p.give(g)
+	} else {
+		g.refused = outcomeError(raft.ErrNotLeader)
 	}
-	data, sum, summed := p.entry.Finish()
-	for i := range g.proposals {
-		g.proposals[i].command = core.Command{} // its buffers are the caller's again
-	}
-	if summed {
-		g.data = data
-		p.sums.put(data, sum)
-	}
-	g.future = p.n.raft.ApplyLog(raft.Log{Data: data}, 0)
 	p.sent <- g
 
 	p.mu.Lock()
@@ -259,6 +262,25 @@ func (p *proposer) sendLocked() {
 	if len(p.waiting) > 0 {
 		signal(p.wake)
 	}
+}
+
+// give builds the group's entry and gives it to raft.
+func (p *proposer) give(g *group) {
+	p.last = max(p.last, p.n.o.Clock().UnixMilli(), p.n.fsm.time.Load())
+	p.entry.Begin(p.last)
+	for i := range g.proposals {
+		p.entry.Add(&g.proposals[i].command)
+	}
+	data, sum, summed := p.entry.Finish()
+	for i := range g.proposals {
+		c := &g.proposals[i].command
+		*c = core.Command{Sequence: c.Sequence} // its buffers are the caller's again
+	}
+	if summed {
+		g.data = data
+		p.sums.put(data, sum)
+	}
+	g.future = p.n.raft.ApplyLog(raft.Log{Data: data}, 0)
 }
 
 // takeLocked takes the first commands from the queue: up to EntryBytes, or a larger
@@ -386,12 +408,20 @@ func (p *proposer) tellAnswered(last bool) {
 
 // complete waits for the group's entry and tells its proposers.
 func (g *group) complete() {
-	err := outcomeError(g.future.Error())
+	err := g.refused
+	if err == nil {
+		err = outcomeError(g.future.Error())
+	}
 	var results []core.Result
 	if err == nil {
 		results, _ = g.future.Response().([]core.Result)
 		if len(results) != len(g.proposals) {
 			err = core.E(core.Internal, "entry %d: %d results for %d commands", g.future.Index(), len(results), len(g.proposals))
+		}
+	}
+	if err != nil { // before anybody is told, and proposes something else
+		for i := range g.proposals {
+			g.proposals[i].command.Sequence.End()
 		}
 	}
 	for i := range g.proposals {

@@ -51,6 +51,9 @@ type Command struct {
 	// the log's checksum is derived from it, so a wrong one makes a damaged entry.
 	CheckedLen int
 	CheckedCRC uint32
+
+	// Sequence is the one that the command belongs to, or nil. It is the proposer's, and not encoded.
+	Sequence *Sequence
 }
 
 // EncodedLen is the number of bytes that AppendCommand adds.

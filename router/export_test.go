@@ -1,6 +1,11 @@
 package router
 
-import "polylog/core"
+import (
+	"context"
+	"runtime"
+
+	"polylog/core"
+)
 
 // HubEnds is up to where this node, as a leader, would deliver the group of a queue, having looked
 // for more just now; none where it does not lead.
@@ -15,4 +20,26 @@ func (r *Router) HubEnds(q core.QueueID) (ends []core.Offset) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append(ends, g.end)
+}
+
+// LeadWhileDropping has the hub drop a term, and try to lead anew while the group of a queue is not
+// dropped yet.
+func (r *Router) LeadWhileDropping(ctx context.Context, q core.QueueID) error {
+	h := &r.hub
+	h.mu.Lock()
+	g, term := h.groups[groupKey{queue: q}], h.term
+	h.mu.Unlock()
+	g.mu.Lock()
+	dropped := make(chan struct{})
+	go func() {
+		h.reset(term, core.E(core.NotLeader, "a test"))
+		close(dropped)
+	}()
+	for h.current() != 0 {
+		runtime.Gosched()
+	}
+	_, err := h.lead(ctx)
+	g.mu.Unlock()
+	<-dropped
+	return err
 }

@@ -36,6 +36,7 @@ type hub struct {
 
 	mu       sync.Mutex // guards what follows
 	term     core.Term  // of which this is the leader; 0: it does not lead
+	dropping bool       // groups of the last term may still deliver
 	groups   map[groupKey]*hubGroup
 	sessions map[*hubSession]struct{}
 	ids      uint64 // of consumers
@@ -99,6 +100,10 @@ func (h *hub) lead(ctx context.Context) (core.Term, error) {
 		return 0, core.E(core.NotLeader, "this node does not lead")
 	}
 	h.mu.Lock()
+	if h.dropping {
+		h.mu.Unlock()
+		return 0, core.E(core.NotLeader, "the leader changed")
+	}
 	was := h.term
 	if was == 0 {
 		h.term = term
@@ -122,11 +127,15 @@ func (h *hub) reset(term core.Term, err error) {
 	}
 	groups, sessions := h.groups, h.sessions
 	h.groups, h.sessions, h.term = map[groupKey]*hubGroup{}, map[*hubSession]struct{}{}, 0
+	h.dropping = true // until then, whoever began anew would deliver beside them what comes now
 	h.settler.begin(0)
 	h.mu.Unlock()
 	for _, g := range groups {
 		g.kill()
 	}
+	h.mu.Lock()
+	h.dropping = false
+	h.mu.Unlock()
 	for s := range sessions {
 		s.end()
 		s.lost(err)

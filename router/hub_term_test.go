@@ -31,3 +31,19 @@ func TestDeposedLeaderDelivers(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyDispatchesBeside drops the dispatcher within one term: the next one must not begin while a
+// group of the old one may still deliver what comes.
+func TestNobodyDispatchesBeside(t *testing.T) {
+	r, _ := routertest.Start(t, nil)
+	q := declare(t, r, "q", router.QueueConfig{})
+	c := consume(t, r, router.ConsumeSpec{Queue: q.ID})
+	publish(t, r, q, "a")
+	next(t, c, "a", false)
+	if err := r.LeadWhileDropping(timeout(t), q.ID); core.KindOf(err) != core.NotLeader {
+		t.Errorf("it leads: %v", err)
+	}
+	next(t, c, "a", true)
+	publish(t, r, q, "b")
+	next(t, c, "b", false)
+}

@@ -167,18 +167,18 @@ func (r *Router) UnsubscribeMQTT(ctx context.Context, l *Lease, subs []MQTTSubsc
 // PublishExactlyOnce publishes a message of QoS 2 and notes its packet id, in one step. Until
 // ReleaseMQTT the same id again publishes nothing and has the first's result. delay is as of
 // PublishDelayed. Error kinds: those of Publish, Fenced, NotFound (no stored session).
-func (r *Router) PublishExactlyOnce(p Principal, l *Lease, packetID uint16, delay uint32, m MQTTMessage, done func(PublishResult)) {
-	r.publishMQTT(p, state.PublishMQTT{MQTTLeased: mqttLeased(l), PacketID: packetID, Delay: delay, MQTTMessage: m}, done)
+func (r *Router) PublishExactlyOnce(p Principal, seq *core.Sequence, l *Lease, packetID uint16, delay uint32, m MQTTMessage, done func(PublishResult)) {
+	r.publishMQTT(p, seq, state.PublishMQTT{MQTTLeased: mqttLeased(l), PacketID: packetID, Delay: delay, MQTTMessage: m}, done)
 }
 
 // PublishDelayed publishes a message delay seconds later; its result, when that is sure to
 // happen, has no offset. The record gets its time, and keeps all else, then.
-func (r *Router) PublishDelayed(p Principal, delay uint32, m MQTTMessage, done func(PublishResult)) {
-	r.publishMQTT(p, state.PublishMQTT{Delay: delay, MQTTMessage: m}, done)
+func (r *Router) PublishDelayed(p Principal, seq *core.Sequence, delay uint32, m MQTTMessage, done func(PublishResult)) {
+	r.publishMQTT(p, seq, state.PublishMQTT{Delay: delay, MQTTMessage: m}, done)
 }
 
-func (r *Router) publishMQTT(p Principal, c state.PublishMQTT, done func(PublishResult)) {
-	r.publish(p, c.Queue, c.Batch, true, func(q core.QueueID, batch []byte) core.Command {
+func (r *Router) publishMQTT(p Principal, seq *core.Sequence, c state.PublishMQTT, done func(PublishResult)) {
+	r.publish(p, seq, c.Queue, c.Batch, true, func(q core.QueueID, batch []byte) core.Command {
 		c.Queue, c.Batch = q, batch
 		return c.Command()
 	}, done)

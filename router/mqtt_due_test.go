@@ -86,7 +86,7 @@ func TestDueMQTTMessages(t *testing.T) {
 	}
 	end(b, connect(b, "back", 10, with("back", 2, 0)), 10, true)
 	done := make(chan router.PublishResult, 1)
-	b.PublishDelayed(nobody, 4, message("delayed"), func(res router.PublishResult) { done <- res })
+	b.PublishDelayed(nobody, nil, 4, message("delayed"), func(res router.PublishResult) { done <- res })
 	if res := <-done; res.Err != nil || res.Offset != -1 {
 		t.Fatalf("%+v", res)
 	}

@@ -25,17 +25,18 @@ type PublishResult struct {
 // DuplicateSeq, Fenced (idempotent producers), Invalid, Unavailable, NotLeader,
 // Uncertain.
 func (r *Router) Publish(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
-	r.publish(p, q, batch, false, state.AppendCommand, done)
+	r.publish(p, nil, q, batch, false, state.AppendCommand, done)
 }
 
 // PublishChecked is Publish for a batch whose CRC the caller has just computed over these
-// very bytes, to compare or to set it: the log derives its own checksum from it.
-func (r *Router) PublishChecked(p Principal, q core.QueueID, batch []byte, done func(PublishResult)) {
-	r.publish(p, q, batch, true, state.AppendCommand, done)
+// very bytes, to compare or to set it: the log derives its own checksum from it. seq, where it is
+// not nil, has the batch fail with what was published before it in the same sequence.
+func (r *Router) PublishChecked(p Principal, seq *core.Sequence, q core.QueueID, batch []byte, done func(PublishResult)) {
+	r.publish(p, seq, q, batch, true, state.AppendCommand, done)
 }
 
 // publish is Publish by a command that has the batch for its payload.
-func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool, command func(core.QueueID, []byte) core.Command, done func(PublishResult)) {
+func (r *Router) publish(p Principal, seq *core.Sequence, q core.QueueID, batch []byte, checked bool, command func(core.QueueID, []byte) core.Command, done func(PublishResult)) {
 	refuse := func(err error) {
 		r.met.refused(err)
 		done(PublishResult{Offset: -1, Start: -1, AppendTime: -1, Err: err})
@@ -61,6 +62,7 @@ func (r *Router) publish(p Principal, q core.QueueID, batch []byte, checked bool
 		core.SetLogAppendTime(batch, appendTime)
 	}
 	c := command(q, batch)
+	c.Sequence = seq
 	if err := r.state.Supports(c.Code); err != nil {
 		refuse(err)
 		return

@@ -11,8 +11,8 @@ type Retained = state.Retained
 // PublishRetained is PublishChecked for a batch of one record that is not compressed, which
 // becomes the retained message of an MQTT topic name in the partition's namespace, or removes
 // it where it has no value.
-func (r *Router) PublishRetained(p Principal, q core.QueueID, name core.Name, batch []byte, done func(PublishResult)) {
-	r.publish(p, q, batch, true, func(q core.QueueID, batch []byte) core.Command {
+func (r *Router) PublishRetained(p Principal, seq *core.Sequence, q core.QueueID, name core.Name, batch []byte, done func(PublishResult)) {
+	r.publish(p, seq, q, batch, true, func(q core.QueueID, batch []byte) core.Command {
 		c := state.Retain{Queue: q, Name: name, Batch: batch}
 		return c.Command()
 	}, done)

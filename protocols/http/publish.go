@@ -217,7 +217,7 @@ func (c *call) send(d *destination, batches []*batch) (late bool) {
 			done(b, router.PublishResult{Offset: -1, Err: err})
 			continue
 		}
-		c.router.PublishChecked(c.principal, d.queues[b.partition], data, func(r router.PublishResult) { done(b, r) })
+		c.router.PublishChecked(c.principal, nil, d.queues[b.partition], data, func(r router.PublishResult) { done(b, r) })
 	}
 	if len(batches) == 0 {
 		return false

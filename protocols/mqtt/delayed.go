@@ -6,6 +6,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"polylog/core"
 	"polylog/router"
 )
 
@@ -30,14 +31,14 @@ func splitDelay(name string) (delay uint32, rest string) {
 
 // storeDelayed publishes a message that is to wait.
 func (p *publisher) storeDelayed(to target, pk *packets.Packet, delay uint32, ack uint64) {
-	p.store(to, pk, delay, ack, func(m router.MQTTMessage, done func(router.PublishResult)) {
-		p.c.srv.router.PublishDelayed(p.c.principal, delay, m, done)
+	p.store(to, pk, delay, ack, func(seq *core.Sequence, m router.MQTTMessage, done func(router.PublishResult)) {
+		p.c.srv.router.PublishDelayed(p.c.principal, seq, delay, m, done)
 	})
 }
 
 // store publishes a message by a command of its own, which propose makes of it. Its expiry counts
 // from the end of its delay.
-func (p *publisher) store(to target, pk *packets.Packet, delay uint32, ack uint64, propose func(router.MQTTMessage, func(router.PublishResult))) {
+func (p *publisher) store(to target, pk *packets.Packet, delay uint32, ack uint64, propose func(*core.Sequence, router.MQTTMessage, func(router.PublishResult))) {
 	p.flush() // what came before
 	var acks []uint64
 	if pk.FixedHeader.Qos > 0 {
@@ -51,5 +52,5 @@ func (p *publisher) store(to target, pk *packets.Packet, delay uint32, ack uint6
 	if !p.take(len(m.Batch)) {
 		return
 	}
-	propose(m, func(res router.PublishResult) { p.stored(acks, 1, len(m.Batch), res.Err) })
+	propose(p.sequence(acks), m, func(res router.PublishResult) { p.stored(acks, 1, len(m.Batch), res.Err) })
 }

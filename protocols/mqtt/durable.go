@@ -196,7 +196,7 @@ func (p *publisher) resume(ids []uint16) {
 
 // storeExactly publishes a message of QoS 2 of a session that may outlive its connection.
 func (p *publisher) storeExactly(to target, pk *packets.Packet, delay uint32, ack uint64) {
-	p.store(to, pk, delay, ack, func(m router.MQTTMessage, done func(router.PublishResult)) {
-		p.c.srv.router.PublishExactlyOnce(p.c.principal, p.c.lease, pk.PacketID, delay, m, done)
+	p.store(to, pk, delay, ack, func(seq *core.Sequence, m router.MQTTMessage, done func(router.PublishResult)) {
+		p.c.srv.router.PublishExactlyOnce(p.c.principal, seq, p.c.lease, pk.PacketID, delay, m, done)
 	})
 }

@@ -21,10 +21,10 @@ type publisher struct {
 	batches []*outBatch // of this burst
 	spare   []*outBatch
 
-	mu      sync.Mutex // guards what follows
-	room    sync.Cond  // on mu: flying fell
-	flying  int        // bytes that are on their way to the log
-	broken  bool       // one has failed that its client sends again
+	mu      sync.Mutex    // guards what follows
+	room    sync.Cond     // on mu: flying fell
+	flying  int           // bytes that are on their way to the log
+	intact  core.Sequence // of QoS 1 and 2: it ends when one has failed, which its client sends again
 	acks    []pendingAck
 	first   uint64                // the number of acks[0]
 	exactly map[uint16]exactState // QoS 2 packet ids until their PUBREL
@@ -401,9 +401,18 @@ func (p *publisher) send(b *outBatch) {
 	if !p.take(len(batch)) {
 		return
 	}
-	p.c.srv.router.PublishChecked(p.c.principal, b.queue, batch, func(res router.PublishResult) {
+	p.c.srv.router.PublishChecked(p.c.principal, p.sequence(acks), b.queue, batch, func(res router.PublishResult) {
 		p.stored(acks, n, len(batch), res.Err)
 	})
+}
+
+// sequence is that of publishes with acknowledgements. Others are never sent again, so that nothing
+// has to wait for that.
+func (p *publisher) sequence(acks []uint64) *core.Sequence {
+	if len(acks) == 0 {
+		return nil
+	}
+	return &p.intact
 }
 
 // take says that n bytes are about to go to the log. It is false where something that came before has
@@ -411,7 +420,7 @@ func (p *publisher) send(b *outBatch) {
 func (p *publisher) take(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.broken {
+	if p.intact.Ended() {
 		return false
 	}
 	p.flying += n
@@ -429,7 +438,7 @@ func (p *publisher) stored(acks []uint64, n, size int, err error) {
 	}
 	why := reasonOf(err)
 	if err != nil && len(acks) > 0 && (passing(err) || p.c.version < 5) {
-		p.broken = true
+		p.intact.End()
 		p.c.kick(why) // see reject; what was stored before this is acknowledged, the rest comes again
 		return
 	}

@@ -325,7 +325,7 @@ func retain(t *testing.T, r *router.Router, topic *router.Topic, n int, name fun
 		var m packets.Packet
 		m.FixedHeader = packets.FixedHeader{Retain: true, Qos: 1}
 		m.Payload = make([]byte, 100)
-		r.PublishRetained(router.Principal{}, topic.Partitions[0], core.TopicName(name(i)), recordBatch(t, name(i), &m), func(res router.PublishResult) { done <- res.Err })
+		r.PublishRetained(router.Principal{}, nil, topic.Partitions[0], core.TopicName(name(i)), recordBatch(t, name(i), &m), func(res router.PublishResult) { done <- res.Err })
 	}
 	for range n {
 		if err := <-done; err != nil {

@@ -98,8 +98,8 @@ func (s *Server) authorizeName(p router.Principal, name string) error {
 
 // storeRetained publishes a message that is to be retained.
 func (p *publisher) storeRetained(to target, pk *packets.Packet, ack uint64) {
-	p.store(to, pk, 0, ack, func(m router.MQTTMessage, done func(router.PublishResult)) {
+	p.store(to, pk, 0, ack, func(seq *core.Sequence, m router.MQTTMessage, done func(router.PublishResult)) {
 		name := core.Name{Namespace: p.c.srv.opts.Namespace, Name: m.Name}
-		p.c.srv.router.PublishRetained(p.c.principal, m.Queue, name, m.Batch, done)
+		p.c.srv.router.PublishRetained(p.c.principal, seq, m.Queue, name, m.Batch, done)
 	})
 }

@@ -20,6 +20,7 @@ func TestLedger(t *testing.T) {
 		"nothing":               {func(*Ledger) {}, 2, ""},
 		"again, flagged":        {func(l *Ledger) { l.deliver(a, false, "x"); l.deliver(a, true, "x") }, 1, ""},
 		"again, not flagged":    {func(l *Ledger) { l.deliver(a, false, "x"); l.deliver(a, false, "x") }, 1, "not flagged"},
+		"again, seen first":     {func(l *Ledger) { l.deliver(a, true, "y"); l.deliver(a, false, "x") }, 1, ""},
 		"not sent":              {func(l *Ledger) { l.deliver(id{seq: 2}, false, "x") }, 2, "nobody sent"},
 		"another queue's":       {func(l *Ledger) { l.deliver(id{queue: 1}, false, "x") }, 2, "nobody sent"},
 		"after its transaction": {func(l *Ledger) { l.deliver(a, false, "x"); l.commit([]id{a}); l.deliver(a, true, "x") }, 1, "after the transaction"},

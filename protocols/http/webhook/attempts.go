@@ -161,7 +161,7 @@ func (j *journal) write(ctx context.Context, namespace string, attempts []Attemp
 		return err
 	}
 	done := make(chan error, 1)
-	j.router.PublishChecked(us, t.Partitions[0], data, func(r router.PublishResult) { done <- r.Err })
+	j.router.PublishChecked(us, nil, t.Partitions[0], data, func(r router.PublishResult) { done <- r.Err })
 	select {
 	case err := <-done:
 		return err
