@@ -114,7 +114,7 @@ sim: ## simulate SEEDS=1000 clusters of three under faults, from seed SEED=1 on
 sim-guards: ## take guards 1, 2 and 7 out of package cluster, one at a time: the simulation must fail
 	go test -count=1 -timeout 30m -tags guards -run TestWithoutGuards -v ./cluster/simtest
 
-cluster: build ## three processes: join, upgrade, kill, remove, replace, wipe, under load
+cluster: build ## three processes: join, restart, kill, remove, replace, wipe, under load; OLD=commit: upgraded from that version
 	compat-tests/cluster/run.sh
 
 cluster-short: build # without the kills and replacements, for make test

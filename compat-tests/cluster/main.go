@@ -16,7 +16,8 @@ import (
 )
 
 type options struct {
-	bin, dir string
+	bin, old string
+	dir      string
 	short    bool
 	seed     uint64
 }
@@ -24,6 +25,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "../../bin/polylog", "Polylog's binary")
+	flag.StringVar(&o.old, "old", "", "an earlier version's binary, which the nodes are upgraded from; empty: -bin")
 	flag.StringVar(&o.dir, "dir", "", "folder for the nodes' data; empty is a new temporary one, removed when all went well")
 	flag.BoolVar(&o.short, "short", false, "leave out what takes long")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the load")

@@ -38,13 +38,19 @@ func newCluster(o options) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	old := bin
+	if o.old != "" {
+		if old, err = filepath.Abs(o.old); err != nil {
+			return nil, err
+		}
+	}
 	c := &cluster{bin: bin, nodes: map[string]*node{}}
 	addrs, err := freeAddrs(8)
 	if err != nil {
 		return nil, err
 	}
 	for i, id := range []string{"n1", "n2", "n3", "n4"} {
-		c.nodes[id] = &node{id: id, dir: filepath.Join(o.dir, id), bin: bin, kafka: addrs[2*i], peer: addrs[2*i+1]}
+		c.nodes[id] = &node{id: id, dir: filepath.Join(o.dir, id), bin: old, kafka: addrs[2*i], peer: addrs[2*i+1]}
 		if id != "n1" {
 			c.nodes[id].joining = []string{c.nodes["n1"].peer}
 		}

@@ -19,7 +19,7 @@ type scenario struct {
 var scenarios = []scenario{
 	{"three nodes form a cluster", false, form},
 	{"what must not join is refused", false, refusals},
-	{"rolling restart", false, rollingRestart},
+	{"rolling restart, or upgrade", false, rollingRestart},
 	{"wills of a killed node's clients", false, wills},
 	{"kill -9 of each node", true, killEach},
 	{"a node is removed", false, removed},
@@ -109,6 +109,7 @@ func rollingRestart(ctx context.Context, c *cluster, l *load) error {
 		if err := l.goesOn(ctx); err != nil {
 			return err
 		}
+		n.bin = c.bin
 		if err := n.up(ctx); err != nil {
 			return err
 		}
