@@ -15,17 +15,20 @@ import (
 // goroutine for one (freeze), we write the state, then the record that says how far
 // it reaches (snapshot.go). It is due by the memory of the machine's overlay, or by
 // the log's bytes since the last, which bound what a restart has to read again. Where
-// entries come slowly, so that checkpoints cost little, fewer bytes are enough.
+// entries come slowly, so that checkpoints cost little, fewer bytes are enough. And it is
+// due by the time that applying took: few bytes may be much work, which a restart does again.
 
 // unhurried is which part of Options.CheckpointLogBytes suffices after CheckpointPause.
 const unhurried = 16
 
-// applied is told by the apply goroutine how many bytes of entries it has applied.
-func (n *Node) applied(bytes int) {
+// applied is told by the apply goroutine how many bytes of entries it has applied, and how long
+// that took.
+func (n *Node) applied(bytes int, work time.Duration) {
 	n.awaited.release(n.machine)
 	signal(n.transport.nudger.due)
 	since := n.sinceCheckpoint.Add(int64(bytes))
-	if since >= n.o.CheckpointLogBytes || n.machine.OverlayBytes() >= n.o.CheckpointBytes ||
+	n.workSince += work
+	if since >= n.o.CheckpointLogBytes || n.machine.OverlayBytes() >= n.o.CheckpointBytes || n.workSince >= n.o.CheckpointWork ||
 		since >= n.o.CheckpointLogBytes/unhurried && time.Since(n.frozen) >= n.o.CheckpointPause {
 		signal(n.checkpointDue)
 	}
@@ -57,7 +60,7 @@ func (n *Node) checkpoint() {
 // freeze takes the frozen state over. Called from the apply goroutine.
 func (n *Node) freeze(c core.Checkpoint, dead core.LogIndex) raft.FSMSnapshot {
 	n.sinceCheckpoint.Store(0)
-	n.frozen = time.Now()
+	n.frozen, n.workSince = time.Now(), 0
 	return &fsmSnapshot{n: n, checkpoint: c, dead: dead}
 }
 

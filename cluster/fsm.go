@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -38,8 +39,8 @@ type StateMachine interface {
 // fsm hands raft's committed entries to the state machine.
 type fsm struct {
 	machine StateMachine
-	replay  func(to core.LogIndex) error // from the log to the machine
-	due     func(bytes int)              // entries were applied: is a checkpoint due?
+	replay  func(to core.LogIndex) error        // from the log to the machine
+	due     func(bytes int, work time.Duration) // entries were applied: is a checkpoint due?
 	freeze  func(c core.Checkpoint, dead core.LogIndex) raft.FSMSnapshot
 	conf    func(core.LogIndex, raft.Configuration)
 
@@ -58,6 +59,7 @@ func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	f.note(core.LogIndex(logs[len(logs)-1].Index))
 	responses := make([]any, len(logs))
+	began := time.Now()
 	bytes, from := 0, 0
 	for i, l := range logs {
 		bytes += len(l.Data)
@@ -68,7 +70,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 		}
 	}
 	f.applyCommands(logs[from:], responses[from:])
-	f.due(bytes)
+	f.due(bytes, time.Since(began))
 	return responses
 }
 
@@ -144,6 +146,6 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err := f.replay(s.index); err != nil {
 		return err
 	}
-	f.due(0)
+	f.due(0, 0)
 	return nil
 }

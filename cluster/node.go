@@ -48,8 +48,9 @@ type Node struct {
 	freshUntil atomic.Int64 // ns after opened; see isFresh
 
 	checkpointDue   chan struct{}
-	sinceCheckpoint atomic.Int64 // log bytes applied since the last Freeze
-	frozen          time.Time    // when that was; the apply goroutine's
+	sinceCheckpoint atomic.Int64  // log bytes applied since the last Freeze
+	frozen          time.Time     // when that was; the apply goroutine's, as is
+	workSince       time.Duration // that applying took since then
 	checkpoints     atomic.Int64
 	checkpointing   sync.Mutex // held while a checkpoint is made
 

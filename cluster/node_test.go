@@ -105,6 +105,19 @@ func TestCheckpointIsDue(t *testing.T) {
 		}
 		propose(t, n, "z")
 	}
+	// So is few bytes that were much work.
+	h.options.CheckpointLogBytes, h.options.CheckpointPause = 0, 0
+	h.options.CheckpointWork = time.Nanosecond
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = h.lead()
+	for n.Stats().Checkpoints < 3 {
+		if n.Stats().StoredBytes > 1<<20 {
+			t.Fatal("checkpoints wait for bytes")
+		}
+		propose(t, n, "w")
+	}
 }
 
 func TestEntryTimeNeverGoesBack(t *testing.T) {

@@ -68,6 +68,8 @@ type Options struct {
 	// entries (256 MiB) make a checkpoint due.
 	CheckpointBytes    int64
 	CheckpointLogBytes int64
+	// CheckpointWork is how long applying since the last one may have taken (5 s).
+	CheckpointWork time.Duration
 	// CheckpointPause is how long after the last checkpoint a sixteenth of CheckpointLogBytes
 	// is enough (10 s): what a restart reads again holds up its part in elections.
 	CheckpointPause time.Duration
@@ -148,6 +150,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxQueuedBytes, 64<<20)
 	setDefault(&o.CheckpointBytes, 64<<20)
 	setDefault(&o.CheckpointLogBytes, 256<<20)
+	setDefault(&o.CheckpointWork, 5*time.Second)
 	setDefault(&o.CheckpointPause, 10*time.Second)
 	setDefault(&o.TrimPause, 5*time.Second)
 	setDefault(&o.ElectionTimeout, 2*time.Second)
