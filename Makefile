@@ -124,7 +124,7 @@ faults-short: build ## three nodes under 40 faults in 8 minutes, and what was pr
 	compat-tests/faults/run.sh
 
 faults: build ## the same with 300 faults in 90 minutes and 20 million messages
-	FAULTS=300 DURATION=90m MESSAGES=20000000 compat-tests/faults/run.sh -rate 5000 -segment-size 16MiB -volume 68719476736
+	FAULTS=300 DURATION=90m MESSAGES=20000000 RATE=5000 compat-tests/faults/run.sh -segment-size 16MiB -volume 68719476736
 
 demo: build ## Kafka Streams' WordCount on a real text, with a kill -9 in the middle
 	compat-tests/demo/run.sh
