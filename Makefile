@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compat-http compat-http-short e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka compat-mqtt compat-amqp compat-manage oracle-amqp-short crash-short crash-amqp-short crash-mqtt-short cluster-short ## everything that proves a change: unit tests, then real clients
+test: unit compat-kafka compat-mqtt compat-amqp compat-manage compat-http-short oracle-amqp-short crash-short crash-amqp-short crash-mqtt-short cluster-short ## everything that proves a change: unit tests, then real clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
@@ -61,7 +61,7 @@ bench-mqtt: build ## compare with Mosquitto, by one client for both; see docs/be
 bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
 	bench/run.sh
 
-compat: compat-kafka compat-failover compat-amqp compat-mqtt compat-manage ## all suites of real clients
+compat: compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compat-http ## all suites of real clients
 
 compat-kafka: build ## real Kafka clients against the binary
 	compat-tests/kafka/run.sh
@@ -74,6 +74,12 @@ compat-mqtt: build ## real MQTT clients against the binary
 
 compat-manage: build ## rabbitmqadmin and others that speak RabbitMQ's management API against the binary
 	compat-tests/manage/run.sh
+
+compat-http: build ## OpenAPI checks, libraries of webhooks and CloudEvents, the documents' curls against the binary
+	compat-tests/http/run.sh
+
+compat-http-short: build # without schemathesis, for make test
+	SHORT=1 compat-tests/http/run.sh
 
 compat-amqp: build ## real AMQP clients, kombu and Celery against the binary
 	compat-tests/amqp/run.sh

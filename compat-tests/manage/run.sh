@@ -2,11 +2,8 @@
 # Tools that speak RabbitMQ's management API against bin/polylog: rabbitmqadmin, RabbitMQ's HTTP client
 # for Java, the probes of nagios-plugins-rabbitmq. With API=host:port and AMQP_PORT=n against another
 # broker, such as RabbitMQ.
-set -euo pipefail
 cd "$(dirname "$0")"
-root=$(realpath ../..)
-cache=$root/.cache/manage
-mkdir -p "$cache"
+. ../harness/suite.sh
 "$root/scripts/need.sh" python3 curl javac mvn
 command -v check_rabbitmq_overview >/dev/null || "$root/scripts/need.sh" nagios-plugins-rabbitmq
 
@@ -27,34 +24,12 @@ if ! cat pom.xml clients/Hop.java | cmp -s - "$cache/hop.stamp"; then
   cat pom.xml clients/Hop.java >"$cache/hop.stamp"
 fi
 
-work=$(mktemp -d)
-broker=
-trap '[ -z "$broker" ] || { kill $broker; wait $broker; } 2>/dev/null; rm -rf "$work"' EXIT
 if [ -z "${API:-}" ]; then
-  "$root/bin/polylog" serve --data-dir "$work/data" --addr-file "$work/addresses" --log-level error \
-    --kafka-listen off --http-listen off --mqtt-listen off --mqtt-ws-listen off \
-    --amqp-listen 127.0.0.1:0 --management-listen 127.0.0.1:0 >/dev/null &
-  broker=$!
-  until [ -s "$work/addresses" ]; do
-    kill -0 $broker 2>/dev/null || { echo "the broker ended" >&2; exit 1; }
-    sleep 0.05
-  done
-  API=$(sed -n 's/^management=//p' "$work/addresses")
-  AMQP_PORT=$(sed -n 's/^amqp=.*://p' "$work/addresses")
+  broker "amqp management"
+  API=$(address management) AMQP_PORT=$(address amqp)
+  AMQP_PORT=${AMQP_PORT##*:}
 fi
 
-failed=0
-check() {
-  local name=$1
-  shift
-  if timeout 300 "$@" >"$work/output" 2>&1; then
-    echo "ok   $name"
-  else
-    echo "FAIL $name"
-    tail -n 30 "$work/output"
-    failed=1
-  fi
-}
 check "rabbitmqadmin" clients/rabbitmqadmin.sh "$cache/rabbitmqadmin" "$API"
 check "HTTP client for Java" java -cp "$cache/hop/classes:$cache/hop/*" Hop "http://$API/api/" "$AMQP_PORT"
 check "nagios-plugins-rabbitmq" clients/nagios.sh "$API"

@@ -2,47 +2,13 @@
 # Real MQTT clients against bin/polylog: Eclipse Paho for Python and MQTT.js, for MQTT 3.1.1
 # and 5, and mosquitto_pub and mosquitto_sub where they are installed. With PAHO_TESTING set to
 # the folder interoperability of a checkout of eclipse/paho.mqtt.testing, its two suites too.
-set -euo pipefail
 cd "$(dirname "$0")"
-root=$(realpath ../..)
-cache=$root/.cache/mqtt
-"$root/scripts/need.sh" python3 node npm
-mkdir -p "$cache"
+. ../harness/suite.sh
+python_packages
+node_packages
 
-if ! cmp -s requirements.txt "$cache/requirements.txt"; then
-  python3 -m venv "$cache/venv"
-  "$cache/venv/bin/pip" install -q --disable-pip-version-check -r requirements.txt
-  cp requirements.txt "$cache/"
-fi
-if ! cmp -s package-lock.json "$cache/package-lock.json"; then
-  cp package.json package-lock.json "$cache/"
-  (cd "$cache" && npm ci --silent --no-audit --no-fund)
-fi
-
-work=$(mktemp -d)
-"$root/bin/polylog" serve --data-dir "$work/data" --addr-file "$work/addresses" --log-level error \
-  --kafka-listen off --amqp-listen off --management-listen off --http-listen off --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen 127.0.0.1:0 >/dev/null &
-broker=$!
-trap 'kill $broker 2>/dev/null; wait $broker 2>/dev/null; rm -rf "$work"' EXIT
-until [ -s "$work/addresses" ]; do
-  kill -0 $broker 2>/dev/null || { echo "the broker ended" >&2; exit 1; }
-  sleep 0.05
-done
-address() { sed -n "s/^$1=//p" "$work/addresses"; }
+broker "mqtt mqtt-ws"
 tcp=$(address mqtt) ws=$(address mqtt-ws)
-
-failed=0
-check() {
-  local name=$1
-  shift
-  if timeout 300 "$@" >"$work/output" 2>&1; then
-    echo "ok   $name"
-  else
-    echo "FAIL $name"
-    tail -n 30 "$work/output"
-    failed=1
-  fi
-}
 
 for version in 4 5; do
   check "paho-mqtt for Python, protocol $version" "$cache/venv/bin/python" clients/paho_client.py "$tcp" "$version"
@@ -63,16 +29,7 @@ fi
 if [ -n "${PAHO_TESTING:-}" ]; then
   # A broker as they want it: a filter that is refused, a keep-alive that is cut, and no more
   # publishes under way than their client answers in time.
-  kill $broker && wait $broker || true
-  rm "$work/addresses"
-  "$root/bin/polylog" serve --data-dir "$work/suites" --addr-file "$work/addresses" --log-level error \
-    --kafka-listen off --amqp-listen off --management-listen off --http-listen off --mqtt-listen 127.0.0.1:0 --mqtt-ws-listen off \
-    --mqtt-deny-subscribe test/nosubscribe --mqtt-max-keep-alive 60s --mqtt-receive-maximum 100 >/dev/null &
-  broker=$!
-  until [ -s "$work/addresses" ]; do
-    kill -0 $broker 2>/dev/null || { echo "the broker ended" >&2; exit 1; }
-    sleep 0.05
-  done
+  broker mqtt --mqtt-deny-subscribe test/nosubscribe --mqtt-max-keep-alive 60s --mqtt-receive-maximum 100
   tcp=$(address mqtt)
   sed "s/^ *port = 1883/  port = ${tcp##*:}/" "$PAHO_TESTING/client_test.py" >"$PAHO_TESTING/polylog_test3.py"
   check "paho.mqtt.testing 3.1.1, all of it" env -C "$PAHO_TESTING" python3 polylog_test3.py
