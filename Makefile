@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compat-http compat-http-short e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compat-http compat-http-short e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short crash-http crash-http-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build bin/polylog, a static binary
 run: build ## build and start a broker with its data in ./data (DATA=... for elsewhere)
 	bin/polylog serve --data-dir '$(DATA)'
 
-test: unit compat-kafka compat-mqtt compat-amqp compat-manage compat-http-short oracle-amqp-short crash-short crash-amqp-short crash-mqtt-short cluster-short ## everything that proves a change: unit tests, then real clients
+test: unit compat-kafka compat-mqtt compat-amqp compat-manage compat-http-short oracle-amqp-short crash-short crash-amqp-short crash-mqtt-short crash-http-short cluster-short ## everything that proves a change: unit tests, then real clients
 
 unit: build ## the Go tests, under the race detector where there are goroutines
 	scripts/need.sh gcc
@@ -107,6 +107,12 @@ crash-mqtt: build ## the same as crash, with MQTT's sessions, wills and delayed 
 
 crash-mqtt-short: build # three kills, for make test
 	KILLS=3 compat-tests/mqtt/crash/run.sh
+
+crash-http: build ## the same as crash, with webhooks: 10,000 wait for delivery at each kill
+	compat-tests/http/crash/run.sh
+
+crash-http-short: build # three kills, for make test
+	KILLS=3 BACKLOG=1000 compat-tests/http/crash/run.sh
 
 crash: build ## kill -9 under load, again and again, and look for what was lost
 	compat-tests/crash/run.sh

@@ -39,13 +39,14 @@ type options struct {
 	bin, dir, flush string
 	kills           int
 	seed            uint64
+	args            []string // further flags of the broker
 }
 
 // Main is the main function of a command: it reads the flags, kills the broker so many times or as
 // the flag says, and exits with 1 where a promise was broken, 2 where it could not be tried. begin
-// makes the load on a broker, which keeps its addresses.
-func Main(bin string, kills int, begin func(b *harness.Broker, seed uint64) Load) {
-	var o options
+// makes the load on a broker, which keeps its addresses and is started with these further flags.
+func Main(bin string, kills int, begin func(b *harness.Broker, seed uint64) Load, args ...string) {
+	o := options{args: args}
 	flag.StringVar(&o.bin, "bin", bin, "Polylog's binary")
 	flag.StringVar(&o.dir, "dir", "", "folder for the broker's data; empty is a new temporary one, removed when all went well")
 	flag.StringVar(&o.flush, "flush", "sync", "flush policy")
@@ -75,7 +76,7 @@ func (o *options) run(ctx context.Context, begin func(*harness.Broker, uint64) L
 		}
 	}
 	// Small segments, so that kills fall on segment changes too.
-	polylog := harness.Polylog{Bin: o.bin, Dir: o.dir, Flush: o.flush, Args: []string{"--segment-size", "4MiB"}}
+	polylog := harness.Polylog{Bin: o.bin, Dir: o.dir, Flush: o.flush, Args: append([]string{"--segment-size", "4MiB"}, o.args...)}
 	broker, err := start(ctx, polylog)
 	if err != nil {
 		return false, err
