@@ -58,10 +58,7 @@ func (w *webhooks) Start(ctx context.Context, _ func() error) error {
 // publish keeps the backlog until ctx ends.
 func (w *webhooks) publish(ctx context.Context) error {
 	for harness.Pause(ctx, 10*time.Millisecond) {
-		for w.Waiting() < w.backlog+1000 {
-			if ctx.Err() != nil {
-				return nil
-			}
+		for ctx.Err() == nil && w.Waiting() < w.backlog+1000 {
 			if err := w.pub.Publish(context.WithoutCancel(ctx), 100); err != nil { // the last batch, too, is stored
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -71,7 +72,8 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any, hea
 func (c *Client) Insist(ctx context.Context, method, path string, in, out any, headers ...string) error {
 	for {
 		err := c.Call(ctx, method, path, in, out, headers...)
-		if r, ok := err.(*Refusal); err == nil || ok && r.Status < 500 && r.Status != http.StatusTooManyRequests {
+		r, refused := errors.AsType[*Refusal](err)
+		if err == nil || refused && r.Status < 500 && r.Status != http.StatusTooManyRequests {
 			return err
 		}
 		if !harness.Pause(ctx, 50*time.Millisecond) {

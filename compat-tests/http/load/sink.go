@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"polylog/compat/harness"
 )
 
 // Sink is an endpoint that webhooks go to: at path /NAME those of subscription NAME. It takes its
@@ -61,7 +64,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.ledger.Came(name, id, m)
 	if s.slow > 0 {
-		time.Sleep(rand.N(s.slow)) // an endpoint that works
+		harness.Pause(context.WithoutCancel(r.Context()), rand.N(s.slow)) // an endpoint works on, whoever has left
 	}
 	if s.refuse > 0 && rand.IntN(s.refuse) == 0 {
 		s.ledger.Failed(name)
