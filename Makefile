@@ -41,7 +41,7 @@ fmt: ## format the Go files
 
 lint: ## all linters over everything
 	scripts/tools.sh
-	.tools/golangci-lint run
+	scripts/lint.sh
 
 docs: build ## regenerate docs/configuration.md
 	bin/polylog config --reference > docs/configuration.md

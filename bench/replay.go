@@ -25,8 +25,7 @@ type result struct {
 	took    time.Duration
 }
 
-func (r result) perSecond() float64 { return float64(r.records) / r.took.Seconds() }
-func (r result) mbps() float64      { return float64(r.bytes) / 1e6 / r.took.Seconds() }
+func (r result) mbps() float64 { return float64(r.bytes) / 1e6 / r.took.Seconds() }
 
 func produceRequest(topic string, part int32, batch []byte) *kmsg.ProduceRequest {
 	req := kmsg.NewPtrProduceRequest()

@@ -16,7 +16,7 @@ if ! diff=$(.tools/golangci-lint fmt --diff) || [ -n "$diff" ]; then
   echo "make fmt would format this"
   exit 1
 fi
-.tools/golangci-lint run
+scripts/lint.sh
 
 packages=()
 while read -r dir; do

@@ -72,8 +72,12 @@ func columns(row string) []column {
 }
 
 var rows = []struct{ name, title string }{
-	{"1-1", "1 producer → 1 consumer"}, {"8-8", "8 producers → 8 consumers"}, {"paced", "5,000 messages/s"}, {"one", "one message at a time"},
-	{"idle", "idle durable queues"}, {"backlog", "backlog in one queue"},
+	{"1-1", "1 producer → 1 consumer"},
+	{"8-8", "8 producers → 8 consumers"},
+	{"paced", "5,000 messages/s"},
+	{"one", "one message at a time"},
+	{"idle", "idle durable queues"},
+	{"backlog", "backlog in one queue"},
 }
 
 func (t *table) markdown(b *bench) string {

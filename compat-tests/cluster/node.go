@@ -149,7 +149,7 @@ func (n *node) refused(ctx context.Context, data, want string, args ...string) e
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
-		return fmt.Errorf("start of %s: %v, %q; want exit code 1 and one line with %q", n.id, err, errs.String(), want)
+		return fmt.Errorf("start of %s: %s, %q; want exit code 1 and one line with %q", n.id, fmt.Sprint(err), errs.String(), want)
 	}
 	return nil
 }

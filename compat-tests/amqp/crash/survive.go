@@ -21,7 +21,7 @@ type survivor struct {
 var survivors = []survivor{
 	{
 		"exchanges, queues and bindings",
-		func(ctx context.Context, ch *amqp.Channel) error {
+		func(_ context.Context, ch *amqp.Channel) error {
 			return errors.Join(
 				ch.ExchangeDeclare("s.topic", "topic", true, false, false, false, nil), ch.ExchangeDeclare("s.headers", "headers", true, false, true, false, nil),
 				declare(ch, "s.bound", nil), ch.ExchangeBind("s.headers", "a.*", "s.topic", false, nil),

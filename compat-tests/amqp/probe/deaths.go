@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -171,9 +172,7 @@ var deaths = []Probe{
 func (e *env) mortal(more table) (dead, q string) {
 	dead = e.queue("dead", "d", nil)
 	t := args("x-dead-letter-exchange", "", "x-dead-letter-routing-key", dead)
-	for k, v := range more {
-		t[k] = v
-	}
+	maps.Copy(t, more)
 	return dead, e.queue("q", "d", t)
 }
 

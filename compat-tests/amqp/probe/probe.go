@@ -32,9 +32,22 @@ func All() []Probe {
 		name   string
 		probes []Probe
 	}{
-		{"connection", connection}, {"frames", frames}, {"declare", declares()}, {"redeclare", redeclares}, {"exchange", exchanges},
-		{"routing", routing}, {"publish", publishing}, {"content", content}, {"consume", consuming}, {"settle", settling()},
-		{"limits", limits}, {"deaths", deaths}, {"quorum", quorum}, {"stream", streams}, {"tx", transactions}, {"reply-to", replyTo},
+		{"connection", connection},
+		{"frames", frames},
+		{"declare", declares()},
+		{"redeclare", redeclares},
+		{"exchange", exchanges},
+		{"routing", routing},
+		{"publish", publishing},
+		{"content", content},
+		{"consume", consuming},
+		{"settle", settling()},
+		{"limits", limits},
+		{"deaths", deaths},
+		{"quorum", quorum},
+		{"stream", streams},
+		{"tx", transactions},
+		{"reply-to", replyTo},
 		{"known", known},
 	}
 	var all []Probe

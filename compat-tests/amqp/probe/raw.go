@@ -89,7 +89,8 @@ func declareQueue(channel int, name string, bits int, args ...[]byte) []byte {
 var protocolHeader = []byte{'A', 'M', 'Q', 'P', 0, 0, 9, 1}
 
 var capabilities = bytes.Join([][]byte{
-	shortstr("capabilities"), {'F'},
+	shortstr("capabilities"),
+	{'F'},
 	fields(boolean("authentication_failure_close"), boolean("consumer_cancel_notify"), boolean("connection.blocked")),
 }, nil)
 
