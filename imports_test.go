@@ -48,6 +48,7 @@ var mayImport = map[string][]string{
 	"protocols/http/front":    {"core"},
 	"protocols/http/console":  {"protocols/http/front"},
 	"cmd/polylog/config":      {"router", "protocols/mqtt"},
+	"cmd/polylog/rest":        {},
 
 	"protocols/http/filter":       {"core", "core/message"},
 	"protocols/http/hook":         {"core", "protocols/http/front", "protocols/http/subscription"},
@@ -56,7 +57,7 @@ var mayImport = map[string][]string{
 
 	"cmd/polylog": {
 		"core", "core/certs", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
-		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/webhook", "cmd/polylog/config",
+		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/webhook", "cmd/polylog/config", "cmd/polylog/rest",
 	},
 }
 

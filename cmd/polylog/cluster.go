@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,25 +61,18 @@ func (addressesFlag) Type() string { return "addresses" }
 
 // outputFlag adds -o.
 func (n *nodeFlags) outputFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&n.output, "output", "o", "table", "table or json")
+	addOutput(cmd, &n.output)
 }
 
 // print writes v as JSON, or as a table.
 func (n *nodeFlags) print(v any, table func(io.Writer)) error {
-	if n.output == "json" {
-		e := json.NewEncoder(n.process.out)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	}
-	w := tabwriter.NewWriter(n.process.out, 0, 0, 2, ' ', 0)
-	table(w)
-	return w.Flush()
+	return show(n.process.out, n.output, v, table)
 }
 
 // call runs do with a client of the nodes.
 func (n *nodeFlags) call(ctx context.Context, do func(context.Context, *admin.Client) error) error {
-	if n.output != "" && n.output != "table" && n.output != "json" {
-		return usageError{fmt.Errorf("output %q is neither table nor json", n.output)}
+	if err := checkOutput(n.output); err != nil {
+		return err
 	}
 	network, err := n.connect()
 	if err != nil {

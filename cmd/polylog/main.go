@@ -52,6 +52,9 @@ func run(ctx context.Context, p process, args []string) int {
 	case errors.As(err, &wrong) || !called:
 		complain(p.err, err)
 		return exitUsage
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		complain(p.err, errors.New("interrupted"))
+		return exitFailed
 	default:
 		complain(p.err, err)
 		return exitFailed
@@ -70,7 +73,9 @@ func newRoot(p *process) *cobra.Command {
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newGroup(p), newCluster(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
+	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newGroup(p), newQueue(p), newSubscription(p), newDLQ(p), newHook(p),
+		newExchange(p), newBinding(p), newNamespace(p), newMsg(p), newConnections(p), newExport(p), newImport(p), newBench(p), newTop(p), newDoctor(p), newCluster(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
+	root.SetFlagErrorFunc(flagWrong)
 	root.SetVersionTemplate("polylog {{.Version}}\n")
 	sayUsage(root)
 	return root
@@ -95,6 +100,10 @@ func sayUsage(cmd *cobra.Command) {
 			}
 			return fmt.Errorf("%s; usage: %s", what, c.UseLine())
 		}
+	}
+	if cmd.HasSubCommands() && cmd.HasParent() {
+		cmd.SuggestionsMinimumDistance = maxTypos
+		cmd.Args = verbUnknown
 	}
 	for _, sub := range cmd.Commands() {
 		sayUsage(sub)

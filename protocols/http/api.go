@@ -162,6 +162,7 @@ var calls = []struct {
 	{"POST", "/subscriptions/{subscription}:test", testPush},
 	{"POST", "/subscriptions/{subscription}:rotate", rotateSecret},
 	{"POST", "/subscriptions/{subscription}:enable", enablePush},
+	{"POST", "/subscriptions/{subscription}:pause", pausePush},
 	{"GET", "/subscriptions/{subscription}/attempts", listAttempts},
 	{"GET", "/subscriptions/{subscription}/ws", openSocket},
 

@@ -30,7 +30,7 @@ type pushJSON struct {
 	HeaderNames  []string                  `json:"headerNames,omitempty"`
 	Secrets      []subscription.SecretInfo `json:"secrets"`
 	Secret       string                    `json:"secret,omitempty"` // a new one, this once
-	State        string                    `json:"state"`            // active, failing or disabled
+	State        string                    `json:"state"`            // active, failing, paused or disabled
 	webhook.Note                           // how it is
 }
 
@@ -142,6 +142,8 @@ func (c *call) jsonOfPush(s *router.Subscription, push *subscription.Push) (*pus
 	switch {
 	case j.DisabledAt != nil:
 		j.State = "disabled"
+	case push.Paused:
+		j.State = "paused"
 	case j.FailingSince != nil:
 		j.State = "failing"
 	}
@@ -284,9 +286,9 @@ func (c *call) saveOptions(s *router.Subscription, o *subscription.Options, x *s
 	return err
 }
 
-// enablePush has an endpoint be sent to again that was switched off, or that is left alone.
+// enablePush has an endpoint be sent to again that was paused or switched off, or that is left alone.
 func enablePush(c *call) error {
-	s, _, _, err := c.pushed(router.OpAlter)
+	s, err := c.setPaused(false)
 	if err != nil {
 		return err
 	}
@@ -294,6 +296,24 @@ func enablePush(c *call) error {
 		return err
 	}
 	return c.noContent()
+}
+
+// pausePush has nothing more be sent to an endpoint until it is enabled. What is under way ends as it ends.
+func pausePush(c *call) error {
+	if _, err := c.setPaused(true); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+// setPaused says whether the subscription of the path is paused.
+func (c *call) setPaused(paused bool) (*router.Subscription, error) {
+	s, o, secrets, err := c.pushed(router.OpAlter)
+	if err != nil || o.Push.Paused == paused {
+		return s, err
+	}
+	o.Push.Paused = paused
+	return s, c.saveOptions(s, &o, &secrets)
 }
 
 // listAttempts has what was tried with the endpoint, the newest first.

@@ -239,6 +239,55 @@ func TestPushAnswers(t *testing.T) {
 	s.until("GET", sub, `"state":"active"`)
 }
 
+// A subscription that is paused is sent nothing: not by the next leader either, and not before somebody enables it.
+func TestPushPaused(t *testing.T) {
+	k := newSink(t, nil)
+	s := pushTo(t, k.URL, "", "")
+	s.do("POST", sub+":pause", "").want(t, 204)
+	s.do("POST", sub+":pause", "").want(t, 204)
+	s.do("GET", sub, "").want(t, 200, `"state":"paused"`, `"paused":true`)
+	b := newSite(t, s, nil)
+	s.publish("waits")
+	b.log.SetLeader(true)
+	s.until("GET", sub, `"counts":{"ready":1,"unsettled":0`)
+	b.do("POST", sub+":enable", "").want(t, 204)
+	if d := k.next(); d.body != "waits" {
+		t.Fatalf("%+v", d)
+	}
+	b.do("GET", sub, "").want(t, 200, `"state":"active"`)
+}
+
+// Subscriptions are found by their name, by what they are of, and by their endpoint.
+func TestSubscriptionSearch(t *testing.T) {
+	k := newSink(t, nil)
+	s := pushTo(t, k.URL, "", "") // s, of topic t
+	s.do("PUT", "/v1/topics/orders", "").want(t, 201)
+	for _, name := range []string{"reader-1", "reader-2", "reader-3"} {
+		s.do("PUT", "/v1/subscriptions/"+name, `{"topic": "orders"}`).want(t, 201)
+	}
+	for query, want := range map[string][]string{
+		"": {"reader-1", "reader-2", "reader-3", "s"}, "search=READER-2": {"reader-2"}, "search=orders&limit=2": {"reader-1", "reader-2"},
+		"search=orders&limit=2&cursor=reader-2": {"reader-3"}, "pushed": {"s"}, "pushed=false&limit=3": {"reader-1", "reader-2", "reader-3"},
+		"search=127.0.0.1": {"s"}, "search=nix": nil,
+	} {
+		r := s.do("GET", "/v1/subscriptions?"+query, "").want(t, 200)
+		var page struct{ Subscriptions []struct{ Name string } }
+		if err := json.Unmarshal([]byte(r.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range page.Subscriptions {
+			got = append(got, one.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+		if more := strings.Contains(r.body, `"next"`); more != (query == "search=orders&limit=2") && query != "pushed=false&limit=3" {
+			t.Errorf("%s: next: %v", query, more)
+		}
+	}
+}
+
 // In ordered mode a key that fails holds up itself alone, and its messages come in their order.
 func TestPushOrdered(t *testing.T) {
 	const tries = 4
@@ -398,7 +447,7 @@ func TestPushRefused(t *testing.T) {
 	}
 	s.do("POST", sub+":test", "").want(t, 404)
 	s.do("PUT", sub, `{"topic": "t"}`).want(t, 201)
-	for _, verb := range []string{":test", ":enable", ":rotate"} {
+	for _, verb := range []string{":test", ":enable", ":pause", ":rotate"} {
 		s.do("POST", sub+verb, "").want(t, 409, "not pushed")
 	}
 }

@@ -80,7 +80,7 @@ func (c *call) jsonOfSubscription(s *router.Subscription) (j subscriptionJSON, e
 }
 
 func listSubscriptions(c *call) error {
-	if err := c.onlyQuery("limit", "cursor", "counts"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "search", "pushed", "counts"); err != nil {
 		return err
 	}
 	limit, after, err := c.page()
@@ -91,7 +91,7 @@ func listSubscriptions(c *call) error {
 	if err != nil {
 		return err
 	}
-	all, err := c.router.Subscriptions(c.namespace, after, limit+1)
+	wanted, err := c.subscriptionSearch()
 	if err != nil {
 		return err
 	}
@@ -99,24 +99,58 @@ func listSubscriptions(c *call) error {
 		Subscriptions []subscriptionJSON `json:"subscriptions"`
 		Next          string             `json:"next,omitempty"`
 	}{Subscriptions: []subscriptionJSON{}}
-	if len(all) > limit {
-		all = all[:limit]
-		answer.Next = all[limit-1].Name.Name
+	chunk := limit + 1
+	if c.QueryArgs().Has("search") || c.QueryArgs().Has("pushed") {
+		chunk = readersScan
 	}
-	for _, s := range all {
-		if c.may(router.OpDescribe, router.ResourceGroup, core.Name{Name: s.Name.Name}) != nil {
-			continue
-		}
-		j, err := c.jsonOfSubscription(s)
-		if err == nil && counts && !j.Orphaned {
-			j.Counts, err = c.countsOfSubscription(s)
-		}
+	for looked := 0; ; {
+		all, err := c.router.Subscriptions(c.namespace, after, chunk)
 		if err != nil {
 			return err
 		}
-		answer.Subscriptions = append(answer.Subscriptions, j)
+		for _, s := range all {
+			if len(answer.Subscriptions) == limit || looked == searchSteps {
+				answer.Next = after
+				return c.answer(200, answer)
+			}
+			after = s.Name.Name
+			looked++
+			if c.may(router.OpDescribe, router.ResourceGroup, core.Name{Name: s.Name.Name}) != nil {
+				continue
+			}
+			j, err := c.jsonOfSubscription(s)
+			if err != nil {
+				return err
+			}
+			if !wanted(&j) {
+				continue
+			}
+			if counts && !j.Orphaned {
+				if j.Counts, err = c.countsOfSubscription(s); err != nil {
+					return err
+				}
+			}
+			answer.Subscriptions = append(answer.Subscriptions, j)
+		}
+		if len(all) < chunk {
+			return c.answer(200, answer)
+		}
 	}
-	return c.answer(200, answer)
+}
+
+// subscriptionSearch says which subscriptions a call wants of the list: those that have what it searches for in their name,
+// what they are of or their endpoint, and those that are pushed, or are not.
+func (c *call) subscriptionSearch() (func(*subscriptionJSON) bool, error) {
+	found := c.search()
+	either := !c.QueryArgs().Has("pushed")
+	pushed, err := c.flag("pushed")
+	return func(j *subscriptionJSON) bool {
+		endpoint := ""
+		if j.Push != nil {
+			endpoint = j.Push.URL
+		}
+		return (either || (j.Push != nil) == pushed) && (found(j.Name) || found(j.Topic+j.Queue) || found(endpoint))
+	}, err
 }
 
 // subscription finds the subscription of the path, if the principal may do op with it.

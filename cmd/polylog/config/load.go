@@ -27,6 +27,9 @@ const ClientEnv = EnvPrefix + "BROKER"
 // NodeEnv is the same for the verbs that speak to nodes by their node-to-node listener.
 const NodeEnv = EnvPrefix + "NODE"
 
+// ServerEnv is the same for the verbs that speak to the HTTP interface.
+const ServerEnv = EnvPrefix + "SERVER"
+
 // fromKubernetes matches the variables that Kubernetes gives every container near a
 // service that is called polylog: they look like ours and are not.
 var fromKubernetes = regexp.MustCompile(`^POLYLOG_(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_.*)?)$`)
@@ -99,7 +102,7 @@ func ourVariables(c *Config, environ []string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, EnvPrefix) || name == ClientEnv || name == NodeEnv || fromKubernetes.MatchString(name) {
+		if !strings.HasPrefix(name, EnvPrefix) || name == ClientEnv || name == NodeEnv || name == ServerEnv || fromKubernetes.MatchString(name) {
 			continue
 		}
 		key, ok := keys[name]

@@ -24,6 +24,8 @@ type Push struct {
 	// protection against abuse. AllowedPerMinute is what it allowed; 0: any number.
 	Handshake        bool `json:"handshake,omitempty"`
 	AllowedPerMinute int  `json:"allowedPerMinute,omitempty"`
+	// Paused sends nothing: messages wait until somebody goes on.
+	Paused bool `json:"paused,omitempty"`
 }
 
 // Format is how a message looks in a request.

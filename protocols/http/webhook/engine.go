@@ -212,6 +212,9 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 	if err != nil || note.DisabledAt != nil {
 		return err
 	}
+	if o, err := subscription.OptionsOf(s); err != nil || o.Push != nil && o.Push.Paused {
+		return err
+	}
 	partitions := 0
 	if t, ok := e.router.TopicByID(s.Topic); ok {
 		partitions = len(t.Partitions)
