@@ -1,16 +1,29 @@
 #!/usr/bin/env bash
-# Real MQTT clients against bin/polylog: Eclipse Paho for Python and MQTT.js, for MQTT 3.1.1
-# and 5, and mosquitto_pub and mosquitto_sub where they are installed. With PAHO_TESTING set to
+# Real MQTT clients against bin/polylog: Eclipse Paho for Python, Go and Java, MQTT.js, and HiveMQ's client for Java, all for
+# MQTT 3.1.1 and 5, and mosquitto_pub and mosquitto_sub where they are installed. With PAHO_TESTING set to
 # the folder interoperability of a checkout of eclipse/paho.mqtt.testing, its two suites too.
 cd "$(dirname "$0")"
 . ../harness/suite.sh
 python_packages
 node_packages
+"$root/scripts/need.sh" javac mvn
+java=$(cat clients/java/pom.xml clients/java/src/main/java/*.java | sha256sum)
+if [ "$java" != "$(cat "$cache/java.sum" 2>/dev/null)" ]; then
+  rm -rf "$cache/java"
+  mvn -B -q -f clients/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/java" >"$cache/maven.out" 2>&1 ||
+    { cat "$cache/maven.out"; exit 1; }
+  javac -nowarn -d "$cache/java/classes" -cp "$cache/java/*" clients/java/src/main/java/*.java
+  echo "$java" >"$cache/java.sum"
+fi
+go build -o "$cache/paho-go" ./clients/go
 
 broker "mqtt mqtt-ws"
 tcp=$(address mqtt) ws=$(address mqtt-ws)
 
 for version in 4 5; do
+  check "Paho for Go, protocol $version" "$cache/paho-go" "$tcp" "$version"
+  check "Paho for Java, protocol $version" java -cp "$cache/java/classes:$cache/java/*" Main "$tcp" paho "$version"
+  check "HiveMQ's client, protocol $version" java -cp "$cache/java/classes:$cache/java/*" Main "$tcp" hivemq "$version"
   check "paho-mqtt for Python, protocol $version" "$cache/venv/bin/python" clients/paho_client.py "$tcp" "$version"
   check "MQTT.js, protocol $version" env NODE_PATH="$cache/node_modules" node clients/mqttjs_client.cjs "mqtt://$tcp" "$version"
   check "MQTT.js over WebSocket, protocol $version" env NODE_PATH="$cache/node_modules" node clients/mqttjs_client.cjs "ws://$ws/mqtt" "$version"

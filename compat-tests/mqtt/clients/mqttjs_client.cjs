@@ -3,10 +3,10 @@ const assert = require('node:assert')
 const mqtt = require('mqtt')
 
 const [url, version] = [process.argv[2], Number(process.argv[3])]
-const wait = setTimeout(() => { console.error('nothing more came'); process.exit(1) }, 60_000)
+const wait = setTimeout(() => { console.error('nothing more came'); process.exit(1) }, 250_000)
 
 async function connect (id, more) {
-  const c = await mqtt.connectAsync(url, { clientId: id, protocolVersion: version, clean: true, reconnectPeriod: 0, ...more })
+  const c = mqtt.connect(url, { clientId: id, protocolVersion: version, clean: true, reconnectPeriod: 0, ...more })
   const got = []
   const waiting = []
   c.on('message', (topic, payload, packet) => {
@@ -14,6 +14,8 @@ async function connect (id, more) {
     const next = waiting.shift()
     if (next) next(m); else got.push(m)
   })
+  c.on('error', err => { console.error(err); process.exit(1) })
+  c.resumed = (await new Promise(resolve => c.once('connect', resolve))).sessionPresent
   c.next = () => got.length > 0 ? Promise.resolve(got.shift()) : new Promise(resolve => waiting.push(resolve))
   return c
 }
@@ -57,7 +59,35 @@ async function main () {
     assert.deepStrictEqual([...m.properties.correlationData], [0, 255])
     assert.deepStrictEqual({ ...m.properties.userProperties }, { a: ['1', '2'], b: '3' })
   }
-  await Promise.all([sub.endAsync(), pub.endAsync()])
+  await (await connect(`${root}-session`)).endAsync() // what an earlier run has left ends here
+  const keep = { clean: false, ...(version === 5 && { properties: { sessionExpiryInterval: 3600 } }) }
+  let session = await connect(`${root}-session`, keep)
+  assert.strictEqual(session.resumed, false)
+  for (const qos of [1, 2]) await session.subscribeAsync(`${root}/session/${qos}`, { qos })
+  await session.endAsync()
+  for (let i = 0; i < 50; i++) {
+    for (const qos of [1, 2]) await pub.publishAsync(`${root}/session/${qos}`, String(i), { qos })
+  }
+  session = await connect(`${root}-session`, keep)
+  assert.strictEqual(session.resumed, true)
+  const wanted = Array.from({ length: 50 }, (_, i) => String(i))
+  const came = [[], [], []]
+  for (let i = 0; i < 100; i++) {
+    const m = await session.next()
+    came[m.qos].push(m.payload)
+  }
+  assert.deepStrictEqual(came, [[], wanted, wanted])
+
+  const members = [await connect(`${root}-a`), await connect(`${root}-b`)]
+  for (const c of members) await c.subscribeAsync(`$share/workers/${root}-shared/#`, { qos: 1 })
+  const shared = []
+  const all = new Promise(resolve => {
+    for (const c of members) c.on('message', (topic, payload) => { if (shared.push(payload.toString()) === 100) resolve() })
+  })
+  for (let i = 0; i < 100; i++) await pub.publishAsync(`${root}-shared/x`, String(i), { qos: 1 })
+  await all
+  assert.strictEqual(new Set(shared).size, 100)
+  await Promise.all([sub, pub, session, ...members].map(c => c.endAsync()))
   clearTimeout(wait)
   process.exit(0)
 }

@@ -12,18 +12,24 @@ version = int(sys.argv[2])
 WAIT = 20
 
 
-def connect(client_id, will=None):
-    c = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=version)
+def connect(client_id, will=None, keep=False, present=False):
+    c = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=version,
+                    clean_session=None if version == 5 else not keep)
     c.got, c.events = queue.Queue(), queue.Queue()
-    c.on_connect = lambda c, u, f, reason, p: c.events.put(("connect", reason))
+    c.on_connect = lambda c, u, flags, reason, p: c.events.put((flags.session_present, reason))
     c.on_subscribe = lambda c, u, mid, reasons, p: c.events.put(("subscribe", reasons))
     c.on_message = lambda c, u, m: c.got.put(m)
     if will:
         c.will_set(*will)
-    c.connect(host, int(port))
+    more = {}
+    if version == 5:
+        more = {"clean_start": not keep, "properties": Properties(PacketTypes.CONNECT)}
+        if keep:
+            more["properties"].SessionExpiryInterval = 3600
+    c.connect(host, int(port), **more)
     c.loop_start()
-    what, reason = c.events.get(timeout=WAIT)
-    assert what == "connect" and not reason.is_failure, reason
+    resumed, reason = c.events.get(timeout=WAIT)
+    assert resumed == present and not reason.is_failure, (resumed, reason)
     return c
 
 
@@ -73,6 +79,28 @@ if version == 5:
     assert (got.ContentType, got.ResponseTopic, got.CorrelationData) == ("text/plain", "answers", b"\x00\xff"), got
     assert got.UserProperty == p.UserProperty and 0 < got.MessageExpiryInterval <= 100, got
 
-for c in (sub, pub, late, lost):
+connect(root + "-session").disconnect()  # what an earlier run has left ends here
+session = connect(root + "-session", keep=True)
+subscribe(session, f"{root}/session/1", 1)
+subscribe(session, f"{root}/session/2", 2)
+session.disconnect()
+session.loop_stop()
+for i in range(50):
+    for qos in (1, 2):
+        pub.publish(f"{root}/session/{qos}", b"%d" % i, qos).wait_for_publish(WAIT)
+session = connect(root + "-session", keep=True, present=True)
+came = [session.got.get(timeout=WAIT) for _ in range(100)]
+for qos in (1, 2):
+    assert [m.payload for m in came if m.qos == qos] == [b"%d" % i for i in range(50)], qos
+
+late.got = sub.got
+for c in (sub, late):
+    subscribe(c, f"$share/workers/{root}-shared/#", 1)
+for i in range(100):
+    pub.publish(f"{root}-shared/x", b"%d" % i, 1).wait_for_publish(WAIT)
+came = {sub.got.get(timeout=WAIT).payload for _ in range(100)}
+assert len(came) == 100, len(came)
+
+for c in (sub, pub, late, lost, session):
     c.disconnect()
     c.loop_stop()
