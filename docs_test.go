@@ -31,6 +31,7 @@ func checkTable(t *testing.T, path string, atLeast int) {
 	rows, header := 0, true
 	for line := range strings.Lines(string(doc)) {
 		if !strings.HasPrefix(line, "|") {
+			header = true // of the next table
 			continue
 		}
 		if header {

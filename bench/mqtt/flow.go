@@ -18,17 +18,23 @@ type flow struct {
 	subscribers int
 	// window is how many messages may be under way: with QoS 1 without their PUBACK. Those that
 	// some subscriber has not got are bounded, too, or a broker would have to leave some out.
+	// Of QoS 2 without their PUBCOMP.
 	window int
+	stored bool // the subscribers have sessions that outlive their connections
 }
 
 var flows = []flow{
-	{"q0", "QoS 0, 1 → 1", 0, 1, 1000},
-	{"q1-20", "QoS 1, 1 → 1, 20 in flight", 1, 1, 20},
-	{"q1-1000", "QoS 1, 1 → 1, 1,000 in flight", 1, 1, 1000},
-	{"q0x100", "QoS 0, 1 → 100", 0, 100, 200},
-	{"q1x100", "QoS 1, 1 → 100", 1, 100, 200},
-	{"q0x1000", "QoS 0, 1 → 1,000", 0, 1000, 40},
-	{"q1x1000", "QoS 1, 1 → 1,000", 1, 1000, 40},
+	{"q0", "QoS 0, 1 → 1", 0, 1, 1000, false},
+	{"q1-20", "QoS 1, 1 → 1, 20 in flight", 1, 1, 20, false},
+	{"q1-1000", "QoS 1, 1 → 1, 1,000 in flight", 1, 1, 1000, false},
+	{"q2-20", "QoS 2, 1 → 1, 20 in flight", 2, 1, 20, false},
+	{"q2-1000", "QoS 2, 1 → 1, 1,000 in flight", 2, 1, 1000, false},
+	{"q0x100", "QoS 0, 1 → 100", 0, 100, 200, false},
+	{"q1x100", "QoS 1, 1 → 100", 1, 100, 200, false},
+	{"q1x100s", "QoS 1, 1 → 100 stored sessions", 1, 100, 200, true},
+	{"q0x1000", "QoS 0, 1 → 1,000", 0, 1000, 40, false},
+	{"q1x1000", "QoS 1, 1 → 1,000", 1, 1000, 40, false},
+	{"q1x1000s", "QoS 1, 1 → 1,000 stored sessions", 1, 1000, 40, true},
 }
 
 const (
@@ -50,7 +56,7 @@ func (f flow) measure(broker *harness.Broker, seconds float64) (s sample, err er
 		}
 	}()
 	for i := range f.subscribers {
-		c, err := dial(broker.MQTT, fmt.Sprint("sub-", f.name, i), true)
+		c, err := dial(broker.MQTT, fmt.Sprint("sub-", f.name, i), !f.stored)
 		if err != nil {
 			return s, err
 		}
@@ -105,8 +111,9 @@ func (f flow) publish(c net.Conn, r *receiver, stop chan struct{}) error {
 		ring = append(ring, publishPacket(f.topic(), f.qos, uint16(i+1), make([]byte, payloadSize))...)
 	}
 	size := len(ring) / count
-	acks := make([]byte, 64<<10)
-	at, sent, acked, part := 0, int64(0), int64(0), 0
+	acks, part := make([]byte, 64<<10), 0 // the first part of them is of an answer that has not come whole
+	var releases []byte
+	at, sent, acked := 0, int64(0), int64(0)
 	for {
 		select {
 		case <-stop:
@@ -136,11 +143,23 @@ func (f flow) publish(c net.Conn, r *receiver, stop chan struct{}) error {
 		if err := c.SetReadDeadline(time.Now().Add(ioTimeout)); err != nil {
 			return err
 		}
-		k, err := c.Read(acks)
+		k, err := c.Read(acks[part:])
 		if err != nil {
-			return fmt.Errorf("after %d PUBACKs of %d: %w", acked, sent, err)
+			return fmt.Errorf("after %d acknowledgements of %d: %w", acked, sent, err)
 		}
-		acked += int64((part + k) / 4)
-		part = (part + k) % 4
+		k += part
+		part = k % 4
+		releases = releases[:0]
+		for b := acks[:k-part]; len(b) > 0; b = b[4:] {
+			if b[0] == pubrec<<4 {
+				releases = append(releases, pubrel<<4|2, 2, b[2], b[3])
+			} else {
+				acked++
+			}
+		}
+		copy(acks, acks[k-part:k])
+		if _, err := c.Write(releases); err != nil {
+			return err
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"polylog/compat/harness"
@@ -76,6 +77,7 @@ func (b *bench) idle(broker *harness.Broker) (s sample, err error) {
 // broker anew, and weighs it. It returns the broker that runs then.
 func (b *bench) sessions(ctx context.Context, side side, broker *harness.Broker, dir string) (s sample, again *harness.Broker, err error) {
 	begin := time.Now()
+	var made atomic.Int64
 	err = inParallel(b.sessionCount, 64, func(i int) error {
 		c, err := dial(broker.MQTT, fmt.Sprintf("device-%07d", i), false)
 		if err != nil {
@@ -84,6 +86,9 @@ func (b *bench) sessions(ctx context.Context, side side, broker *harness.Broker,
 		defer c.Close()
 		if err := subscribe(c, fmt.Sprintf("devices/%07d/commands/+", i), 1); err != nil {
 			return err
+		}
+		if n := made.Add(1); n%100_000 == 0 {
+			fmt.Printf("  %d sessions after %v\n", n, time.Since(begin).Round(time.Second))
 		}
 		_, err = c.Write(packet(0xe0, nil))
 		return err

@@ -30,7 +30,7 @@ func main() {
 	flag.StringVar(&b.bin, "bin", "../../bin/polylog", "Polylog's binary")
 	flag.StringVar(&b.work, "work", "../../bench-data", "folder for data; its disk is what is measured")
 	flag.StringVar(&b.doc, "doc", "", "file whose section is written anew, as Markdown")
-	flag.StringVar(&b.only, "only", "", "comma-separated rows (q0, q1-20, q1-1000, q0x100, q1x100, q0x1000, q1x1000, idle, sessions); empty is all")
+	flag.StringVar(&b.only, "only", "", "comma-separated rows (q0, q1-20, q1-1000, q2-20, q2-1000, q0x100, q1x100, q1x100s, q0x1000, q1x1000, q1x1000s, idle, sessions); empty is all")
 	flag.StringVar(&b.sides, "sides", "", "comma-separated columns (polylog, sync, mosquitto); empty is all")
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds; every number is the median of these")
 	flag.Float64Var(&b.seconds, "seconds", 4, "seconds of each run that count, after its warm-up")

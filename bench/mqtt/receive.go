@@ -26,9 +26,13 @@ type receiver struct {
 type stream struct {
 	file net.Conn // keeps the descriptor
 	fd   int
-	at   int    // in the message at hand
-	id   uint16 // of it
-	acks []byte
+	at   int // in the packet at hand
+	size int // of it
+	idAt int // where its packet id is
+	id   uint16
+	// answer is the type of the packet that it is answered with, 0 for none.
+	answer byte
+	acks   []byte
 }
 
 func newReceiver(conns []net.Conn, qos byte, size, idAt int) (*receiver, error) {
@@ -86,29 +90,36 @@ func (r *receiver) run() error {
 	return nil
 }
 
-// take counts the messages that end in b, and acknowledges them.
+// take counts the messages that end in b, and answers them. Between those of QoS 2 there are PUBRELs.
 func (r *receiver) take(s *stream, b []byte) error {
 	messages := 0
 	for len(b) > 0 {
-		if s.at == 0 && b[0] != 0x30|r.qos<<1 {
-			return fmt.Errorf("a packet that begins with %#x", b[0])
+		if s.at == 0 {
+			switch {
+			case b[0] == 0x30|r.qos<<1:
+				s.size, s.idAt, s.answer = r.size, r.idAt, [...]byte{0, puback, pubrec}[r.qos]
+			case r.qos == 2 && b[0] == pubrel<<4|2:
+				s.size, s.idAt, s.answer = 4, 2, pubcomp
+			default:
+				return fmt.Errorf("a packet that begins with %#x", b[0])
+			}
 		}
-		n := min(r.size-s.at, len(b))
-		if r.qos > 0 {
-			for k := range 2 {
-				if i := r.idAt + k - s.at; i >= 0 && i < n {
-					s.id = s.id<<8 | uint16(b[i])
-				}
+		n := min(s.size-s.at, len(b))
+		for k := range 2 {
+			if i := s.idAt + k - s.at; s.answer != 0 && i >= 0 && i < n {
+				s.id = s.id<<8 | uint16(b[i])
 			}
 		}
 		b = b[n:]
-		if s.at += n; s.at < r.size {
+		if s.at += n; s.at < s.size {
 			break
 		}
 		s.at = 0
-		messages++
-		if r.qos > 0 {
-			s.acks = append(s.acks, puback<<4, 2, byte(s.id>>8), byte(s.id))
+		if s.answer != pubcomp {
+			messages++
+		}
+		if s.answer != 0 {
+			s.acks = append(s.acks, s.answer<<4, 2, byte(s.id>>8), byte(s.id))
 		}
 	}
 	r.received.Add(int64(messages))

@@ -11,9 +11,12 @@ import (
 // Packets of MQTT 3.1.1, as far as a load needs them. They are made once and sent as bytes.
 
 const (
-	puback  = 4
-	suback  = 9
 	connack = 2
+	puback  = 4
+	pubrec  = 5
+	pubrel  = 6
+	pubcomp = 7
+	suback  = 9
 )
 
 // ioTimeout bounds what has to come at once.
@@ -44,7 +47,7 @@ func subscribePacket(filter string, qos byte) []byte {
 	return packet(0x82, append(appendString([]byte{0, 1}, filter), qos))
 }
 
-// publishPacket is a PUBLISH; with QoS 1 its packet id is the two bytes before the payload.
+// publishPacket is a PUBLISH; with QoS 1 and 2 its packet id is the two bytes before the payload.
 func publishPacket(topic string, qos byte, id uint16, payload []byte) []byte {
 	body := appendString(nil, topic)
 	if qos > 0 {

@@ -123,12 +123,13 @@ func TestNewestRetainedIsSeenLast(t *testing.T) {
 	sub.quiet() // nothing older comes behind the newest
 }
 
-// TestLostNodesSession: the subscriber's node is lost under load; its client goes on over another.
-// Every message whose PUBACK came is there, in order.
+// TestLostNodesSession: of three nodes the subscriber's is lost under load; its client goes on over another, which
+// is not the publisher's. Every message whose PUBACK came is there, in order.
 func TestLostNodesSession(t *testing.T) {
 	r1, l1 := routertest.Start(t, nil)
 	r2, l2 := routertest.Join(t, l1, "2", nil)
-	b1, b2 := serveOn(t, r1, nil), serveOn(t, r2, nil)
+	r3, _ := routertest.Join(t, l1, "3", nil)
+	b1, b2, b3 := serveOn(t, r1, nil), serveOn(t, r2, nil), serveOn(t, r3, nil)
 	sub, pub := keeping(t, b2, "sub", false, nil), connected(t, b1, "pub", 5)
 	sub.mustSubscribe("a", 1)
 	const n = 2000
@@ -143,7 +144,7 @@ func TestLostNodesSession(t *testing.T) {
 	}
 	l2.Cut(true) // it hears of nothing any more, and nobody of it
 	endSessionOf(t, l1, "2")
-	sub = keeping(t, b1, "sub", true, nil)
+	sub = keeping(t, b3, "sub", true, nil)
 	next := uint32(0)
 	for next < n {
 		pk := sub.expect(packets.Publish)

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -82,27 +83,37 @@ func TestPacketIDsAreNotReused(t *testing.T) {
 	all.Wait()
 }
 
+// long is how long TestFourPublishersOneSubscriber goes on.
+var long = flag.Duration("long", 0, "how long four publishers and one subscriber are kept at work; 0 is once through")
+
 // TestFourPublishersOneSubscriber does not stall.
 func TestFourPublishersOneSubscriber(t *testing.T) {
 	const publishers, each = 4, 5000
 	b, _ := serve(t, func(o *Options) { o.MaxQueued = publishers * each })
 	sub := connected(t, b, "sub", 5)
 	sub.mustSubscribe("+", 1)
-	var all sync.WaitGroup
-	for i := range publishers {
-		pub := connected(t, b, fmt.Sprint("pub", i), 5)
-		all.Go(func() { pub.stream(fmt.Sprint(i), each, 50) })
+	pubs := make([]*client, publishers)
+	for i := range pubs {
+		pubs[i] = connected(t, b, fmt.Sprint("pub", i), 5)
 	}
-	next := map[string]uint32{}
-	for range publishers * each {
-		pk := sub.expect(packets.Publish)
-		if got := binary.BigEndian.Uint32(pk.Payload); got != next[pk.TopicName] {
-			t.Fatalf("%s: message %d, want %d", pk.TopicName, got, next[pk.TopicName])
+	rounds := 0
+	for begin := time.Now(); rounds == 0 || time.Since(begin) < *long; rounds++ {
+		var all sync.WaitGroup
+		for i, pub := range pubs {
+			all.Go(func() { pub.stream(fmt.Sprint(i), each, 50) })
 		}
-		next[pk.TopicName]++
-		sub.ack(packets.Puback, pk.PacketID)
+		next := map[string]uint32{}
+		for range publishers * each {
+			pk := sub.expect(packets.Publish)
+			if got := binary.BigEndian.Uint32(pk.Payload); got != next[pk.TopicName] {
+				t.Fatalf("%s: message %d, want %d", pk.TopicName, got, next[pk.TopicName])
+			}
+			next[pk.TopicName]++
+			sub.ack(packets.Puback, pk.PacketID)
+		}
+		all.Wait()
 	}
-	all.Wait()
+	t.Logf("%d messages", rounds*publishers*each)
 }
 
 // TestStuckSubscriber: one subscriber of a hundred reads nothing. The others and the publisher do
