@@ -13,7 +13,7 @@ import (
 
 // survivors are messages that a broker has for later when it is killed: wills of clients that are
 // connected then, and delayed ones. Each must come once to a subscriber whose session is in the broker
-// too, and what is retained must stay; what was taken back must not come.
+// too, and what is retained must stay; what was taken back must not come, nor what is not due before the end.
 type survivors struct {
 	load  *load.Load
 	made  int            // how many times
@@ -46,6 +46,7 @@ func (w *survivors) make() error {
 		{kind: "stays", expiry: 3600},
 		{kind: "retained", will: load.Will{Retain: true}},
 		{kind: "late", will: load.Will{Delay: 2}, expiry: 3600},
+		{kind: "early", will: load.Will{Delay: 3600}, expiry: 7200},
 		{kind: "polite", expiry: 3600, polite: true},
 	} {
 		will := c.will
@@ -69,7 +70,8 @@ func (w *survivors) make() error {
 	return errors.Join(
 		client.Publish("$delayed/1/"+name("delayed"), "1", 1, false),
 		client.Publish("$delayed/1/"+name("exactly"), "2", 2, false),
-		client.Publish(name("kept"), "3", 1, true),
+		client.Publish("$delayed/3600/"+name("notyet"), "3", 1, false),
+		client.Publish(name("kept"), "4", 1, true),
 		client.Leave(),
 	)
 }

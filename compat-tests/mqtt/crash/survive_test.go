@@ -21,6 +21,7 @@ func TestVerdict(t *testing.T) {
 		"all":        {func(map[string]int) {}, ""},
 		"lost":       {func(came map[string]int) { delete(came, "survive/late/2") }, "survive/late/2 came 0 times"},
 		"twice":      {func(came map[string]int) { came["survive/exactly/1"]++ }, "survive/exactly/1 came 2 times"},
+		"too early":  {func(came map[string]int) { came["survive/notyet/2"]++ }, "survive/notyet/2 came"},
 		"taken back": {func(came map[string]int) { came["survive/polite/1"]++ }, "survive/polite/1 came"},
 	} {
 		came := maps.Clone(good)
