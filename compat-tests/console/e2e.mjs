@@ -185,6 +185,26 @@ await check('cluster', async () => {
   await shot('cluster');
 });
 
+await check('hooks', async () => {
+  await go('#/hooks');
+  await contains(row('Hooks', 'github'), 'events');
+  await shot('hooks');
+  await row('Hooks', 'github').click();
+  await see(`${base}/hooks/github`);
+  await see('json:/repository/full_name');
+  await shot('hook');
+});
+
+await check('subscriptions: search', async () => {
+  await go('#/subscriptions');
+  await row('Subscriptions', 'audit').waitFor();
+  await page.getByLabel('Kind').selectOption({ label: 'webhooks' });
+  await row('Subscriptions', 'audit').waitFor({ state: 'detached' });
+  await page.getByRole('searchbox').fill('/BAD'); // in an endpoint
+  await row('Subscriptions', 'invoices').waitFor({ state: 'detached' });
+  await contains(row('Subscriptions', 'ledger'), 'orders');
+});
+
 await check('read-only until it is unlocked', async () => {
   await go('#/publish');
   if (await button('Publish').isEnabled()) throw new Error('one may publish');
@@ -220,7 +240,9 @@ await check('live tail', async () => {
   await contains(page.getByRole('log').locator('div'), 'seen by the tail');
   await shot('tail');
   await button('❚❚ Pause').click();
-  await button('▶ Go on').waitFor();
+  await post(HTTP, '/v1/topics/orders/messages', { messages: [{ key: 'tail', value: 'while it was held' }] });
+  await button('▶ Go on').click();
+  await contains(page.getByRole('log').locator('div'), 'while it was held');
 });
 
 await check('webhooks: deliveries, test-fire, redrive', async () => {
@@ -272,6 +294,31 @@ await check('create, change, purge and delete', async () => {
   await dialog().getByRole('textbox').fill('returns');
   await button('Purge', dialog()).click();
   await see('messages are gone');
+});
+
+await check('webhooks: pause, go on; hooks: create, rotate, delete', async () => {
+  await go('#/subscriptions/invoices');
+  await button('Pause').click();
+  await see('paused');
+  await button('Go on').click();
+  await button('Pause').waitFor();
+  await go('#/hooks');
+  await button('New hook').click();
+  await page.getByLabel('Name', { exact: true }).fill('shop');
+  await page.getByLabel('Topic', { exact: true }).fill('events');
+  await page.getByLabel('Believes').selectOption('hmac');
+  await page.getByLabel('Signature is in').fill('X-Shop-Signature');
+  await button('Create', dialog()).click();
+  await see('the only time that it is shown');
+  await button('Done', dialog()).click();
+  await row('Hooks', 'shop').click();
+  await see('X-Shop-Signature');
+  await button('Rotate secret').click();
+  await button('Done', dialog()).click();
+  await button('Delete').click();
+  await dialog().getByRole('textbox').fill('shop');
+  await button('Delete', dialog()).click();
+  await see('is gone');
 });
 
 await check('keys: palette, going, help', async () => {

@@ -71,6 +71,7 @@ export async function start({ HTTP, KAFKA, AMQP, MQTT }) {
   await post(HTTP, '/v1/subscriptions/ledger', { topic: 'orders', filter: { tags: ['paid'] }, push: { url: `${url}/bad`, permanentStatuses: [422] } }, 'PUT');
   await post(HTTP, '/v1/subscriptions/audit', { topic: 'orders', from: 'start' }, 'PUT');
   await post(HTTP, '/v1/topics/orders/messages', { messages: [{ key: 'customer-1', value: 'for the webhooks', tag: 'paid' }] });
+  await post(HTTP, '/v1/hooks/github', { topic: 'events', preset: 'github', key: 'json:/repository/full_name' }, 'PUT');
   // And all of it goes on.
   let n = 0;
   const timer = setInterval(() => {

@@ -53,6 +53,50 @@ export function withArgs(path, args) {
   return text ? `${path}?${text}` : path;
 }
 
+// events follows a stream of server-sent events, until signal ends it: data gets the text of each. It goes on behind where.id, the
+// last one that came, when a connection breaks; failed is told why, and null when it is well again. A refusal that asking again does not
+// change ends it.
+export async function events(path, { signal, where, data, failed }) {
+  while (!signal.aborted) {
+    try {
+      const res = await fetch(withArgs(path, { lastEventId: where.id }), { signal, headers: { Accept: 'text/event-stream' }, credentials: 'same-origin' });
+      if (!res.ok) throw new Problem(res.status, await res.json().catch(() => ({ detail: `HTTP ${res.status}` })));
+      failed(null);
+      await eachEvent(res.body.getReader(), ({ id, event, text }) => {
+        if (event === 'error') throw new Problem(503, parse(text));
+        where.id = id || where.id;
+        data(text);
+      });
+    } catch (e) {
+      if (signal.aborted) return;
+      failed(e instanceof Problem ? e : new Problem(0, { code: 'unreachable', detail: 'the broker does not answer' }));
+      if (e instanceof Problem && e.status < 500) return;
+    }
+    await new Promise((done) => { setTimeout(done, 1000); });
+  }
+}
+
+// eachEvent reads events until the stream ends. An event ends with an empty line.
+async function eachEvent(reader, fn) {
+  const decoder = new TextDecoder();
+  let rest = '';
+  let one = {};
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + decoder.decode(value, { stream: true })).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line === '') {
+        if (one.text !== undefined) fn(one);
+        one = {};
+      } else if (line.startsWith('id: ')) one.id = line.slice(4);
+      else if (line.startsWith('event: ')) one.event = line.slice(7);
+      else if (line.startsWith('data: ')) one.text = line.slice(6);
+    }
+  }
+}
+
 export const enc = encodeURIComponent;
 
 // useLoad loads a path, again when it changes or when reload is called, and every so many ms. What was

@@ -9,6 +9,7 @@ import { Queues } from './queues.js';
 import { Groups } from './groups.js';
 import { Exchanges } from './exchanges.js';
 import { Subscriptions } from './subscriptions.js';
+import { Hooks } from './hooks.js';
 import { Connections } from './connections.js';
 import { Cluster } from './cluster.js';
 import { Publish } from './publish.js';
@@ -22,6 +23,7 @@ const screens = [
   ['exchanges', 'Exchanges', Exchanges, 'e'],
   ['groups', 'Groups', Groups, 'g'],
   ['subscriptions', 'Subscriptions', Subscriptions, 's'],
+  ['hooks', 'Hooks', Hooks, 'h'],
   ['connections', 'Connections', Connections, 'c'],
   ['cluster', 'Cluster', Cluster, 'n'],
   ['publish', 'Publish', Publish, 'p'],

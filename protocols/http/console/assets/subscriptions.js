@@ -1,7 +1,7 @@
 // Subscriptions: those that clients pull from, and those that are pushed to webhooks.
 import { html, useState } from './vendor/htm-preact.js';
-import { call, at, enc, useLoad, usePages } from './api.js';
-import { Table, Pager, Badge, State, Failure, Tabs, Modal, Field, Action, Confirm, Facts, Copy, Search, link, go } from './ui.js';
+import { call, at, enc, useLoad, usePages, useSettled } from './api.js';
+import { Table, Pager, Badge, State, Failure, Tabs, Modal, Field, Action, Confirm, Facts, Search, Secret, link, go } from './ui.js';
 import { num, time, date } from './format.js';
 import { Redrive } from './queues.js';
 
@@ -13,13 +13,13 @@ function List({ ns, may }) {
   const [kind, setKind] = useState('');
   const [text, set] = useState('');
   const [making, make] = useState(false);
-  const pages = usePages((cursor) => at(ns, '/subscriptions', { limit: 50, cursor, counts: 'true' }), ns, 5000);
-  const rows = pages.data?.subscriptions.filter((s) => (!kind || (kind === 'push') === !!s.push) && s.name.toLowerCase().includes(text.toLowerCase()));
+  const search = useSettled(text);
+  const pages = usePages((cursor) => at(ns, '/subscriptions', { limit: 50, cursor, counts: 'true', search, pushed: kind }), `${ns}/${kind}/${search}`, 5000);
   return html`
-    <div class="head"><h1>Subscriptions</h1><${Search} label="Filter this page" value=${text} set=${set} />
-      <select aria-label="Kind" value=${kind} onChange=${(e) => setKind(e.target.value)}><option value="">all</option><option value="push">webhooks</option><option value="pull">pulled</option></select>
+    <div class="head"><h1>Subscriptions</h1><${Search} label="Search subscriptions" value=${text} set=${set} />
+      <select aria-label="Kind" value=${kind} onChange=${(e) => setKind(e.target.value)}><option value="">all</option><option value="true">webhooks</option><option value="false">pulled</option></select>
       <span class="space"></span><button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => make(true)}>New subscription</button></div>
-    <${Table} label="Subscriptions" rows=${rows} keyOf=${(s) => s.name} error=${pages.error} open=${(s) => go(['subscriptions', s.name])} empty="There are no subscriptions here."
+    <${Table} label="Subscriptions" rows=${pages.data?.subscriptions} keyOf=${(s) => s.name} error=${pages.error} open=${(s) => go(['subscriptions', s.name])} empty=${search || kind ? 'No subscription has that in its name, its topic or its endpoint.' : 'There are no subscriptions here.'}
       columns=${[{ title: 'Subscription', cell: (s) => html`<a class="name" href=${link(['subscriptions', s.name])}>${s.name}</a>` }, { title: 'Of', hide: true, cell: (s) => (s.orphaned ? html`<${Badge} kind="bad">deleted<//>` : s.topic || s.queue) },
         { title: 'Endpoint', grow: true, cell: (s) => (s.push ? html`<span class="mono">${s.push.url}</span>` : html`<span class="dim">clients pull</span>`) }, { title: 'State', cell: (s) => (s.push ? html`<${State} of=${s.push.state} />` : '') },
         { title: 'Ready', num: true, cell: (s) => num(s.counts?.ready) }, { title: 'In flight', num: true, hide: true, cell: (s) => num(s.counts?.unsettled) }, { title: 'Delayed', num: true, hide: true, cell: (s) => num(s.counts?.delayed) }]} />
@@ -52,8 +52,6 @@ function New({ ns, close }) {
       <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" may=${true} disabled=${!f.name || !f.topic} act=${act} /></footer><//>`;
 }
 
-const Secret = ({ secret, close }) => html`<${Modal} title="The endpoint's secret" close=${close}><p>This is the only time that it is shown. The endpoint checks signatures with it.</p><pre class="code wrap">${secret}</pre><footer><${Copy} text=${secret} /><button class="primary" onClick=${close}>Done</button></footer><//>`;
-
 function Subscription({ ns, name, route, may }) {
   const [asking, ask] = useState(null);
   const [secret, setSecret] = useState(null);
@@ -65,7 +63,8 @@ function Subscription({ ns, name, route, may }) {
   return html`
     <div class="head"><h1><a class="crumb" href="#/subscriptions">Subscriptions /</a> ${name}</h1>${s?.push ? html`<${State} of=${s.push.state} />` : null}<span class="space"></span>
       ${s?.push ? html`<button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => ask('test')}>Test-fire</button>` : null}
-      ${s?.push?.state === 'disabled' ? html`<${Action} label="Enable" may=${may} act=${async () => { await call(`${path}:enable`, { method: 'POST' }); sub.reload(); return 'It is sent to again'; }} />` : null}
+      ${s?.push ? (['disabled', 'paused'].includes(s.push.state) ? html`<${Action} label="Go on" may=${may} act=${async () => { await call(`${path}:enable`, { method: 'POST' }); sub.reload(); return 'It is sent to again'; }} />`
+        : html`<${Action} label="Pause" may=${may} act=${async () => { await call(`${path}:pause`, { method: 'POST' }); sub.reload(); return 'Nothing more is sent to it'; }} />`) : null}
       ${s?.push ? html`<${Action} label="Rotate secret" may=${may} act=${async () => { const r = await call(`${path}:rotate`, { method: 'POST', body: {} }); setSecret(r.secret); }} />` : null}
       ${s?.deadLetterQueue ? html`<button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => ask('redrive')}>Redrive</button>` : null}
       <button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => ask('seek')}>Seek</button><button class="danger" disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => ask('delete')}>Delete</button></div>

@@ -1,13 +1,16 @@
 // Live tail: what a topic gets, as it comes.
 import { html, useState, useEffect, useRef } from './vendor/htm-preact.js';
-import { call, at, enc, useLoad, useLatest } from './api.js';
+import { at, enc, parse, events, useLoad } from './api.js';
 import { Detail } from './messages.js';
 import { Failure, go } from './ui.js';
 import { time, num } from './format.js';
 
 const maxRows = 500;
-const every = 700; // ms between looks
-const maxPartitions = 32;
+const every = 500; // ms between two drawings
+const maxText = 400; // characters of a value
+
+// short is the beginning of a value.
+const short = (m) => (m.value ?? (m.valueBase64 !== undefined ? `base64:${m.valueBase64}` : 'null')).slice(0, maxText);
 
 // TailView follows a topic from its end on.
 export function TailView({ ns, name }) {
@@ -17,43 +20,33 @@ export function TailView({ ns, name }) {
   const [filter, setFilter] = useState('');
   const [error, setError] = useState(null);
   const [open, setOpen] = useState(null);
-  const isPaused = useLatest(paused);
+  const where = useRef({ id: null });
   const box = useRef();
   useEffect(() => {
+    if (paused) return undefined;
     const stop = new AbortController();
-    const { signal } = stop;
-    let timer = 0;
-    let ends = null; // offset that comes next, by partition
-    const look = async () => {
-      try {
-        const t = await call(at(ns, `/topics/${enc(name)}`), { signal });
-        const ranges = t.ranges.slice(0, maxPartitions);
-        const before = ends;
-        ends ||= {};
-        if (!before) for (const r of ranges) ends[r.partition] = r.end;
-        else if (!isPaused.current && !document.hidden) {
-          const fresh = (await Promise.all(ranges.map(async (r) => {
-            const from = Math.max(ends[r.partition] ?? r.start, r.start, r.end - maxRows);
-            if (from >= r.end) return [];
-            const got = await call(at(ns, `/topics/${enc(name)}/messages`, { partition: r.partition, offset: from, limit: maxRows, maxValueBytes: 400 }), { signal });
-            ends[r.partition] = got.messages.length ? Math.max(got.messages[got.messages.length - 1].offset + 1, from) : r.end;
-            return got.messages;
-          }))).flat().sort((a, b) => (a.timestamp < b.timestamp ? -1 : 1));
-          if (fresh.length) {
-            setSeen((n) => n + fresh.length);
-            set((old) => [...old, ...fresh].slice(-maxRows));
-          }
-        }
-        setError(null);
-      } catch (e) {
-        if (signal.aborted) return;
-        setError(e);
-      }
-      if (!signal.aborted) timer = setTimeout(look, every);
+    let came = []; // since the last drawing: of a busy topic only the last ones are read
+    let n = 0;
+    const draw = () => {
+      if (n === 0) return;
+      const [fresh, more] = [came.slice(-maxRows).map(parse), n];
+      [came, n] = [[], 0];
+      setSeen((old) => old + more);
+      set((old) => [...old, ...fresh].slice(-maxRows));
     };
-    look();
-    return () => { stop.abort(); clearTimeout(timer); };
-  }, [ns, name]);
+    const timer = setInterval(draw, every);
+    events(at(ns, `/topics/${enc(name)}/stream`), {
+      signal: stop.signal,
+      where: where.current,
+      failed: setError,
+      data: (text) => {
+        n += 1;
+        came.push(text);
+        if (came.length > 2 * maxRows) came = came.slice(-maxRows);
+      },
+    });
+    return () => { stop.abort(); clearInterval(timer); draw(); };
+  }, [ns, name, paused]);
   useEffect(() => { if (!paused && box.current) box.current.scrollTop = box.current.scrollHeight; }, [rows]);
   const wanted = filter.toLowerCase();
   const shown = wanted ? rows.filter((m) => `${m.key ?? ''} ${m.value ?? ''}`.toLowerCase().includes(wanted)) : rows;
@@ -64,7 +57,7 @@ export function TailView({ ns, name }) {
     <${Failure} error=${error} />
     <div class="tail" ref=${box} role="log" aria-label="Messages">
       ${shown.length === 0 ? html`<div class="t">${wanted ? 'Nothing has that in it.' : 'Waiting for messages…'}</div>` : null}
-      ${shown.map((m) => html`<div key=${m.id} onClick=${() => setOpen(m.id)}><span class="t">${time(m.timestamp, false)}</span> <span class="p">${m.id}</span> ${m.key !== undefined ? html`<span class="k">${m.key}</span> ` : null}${m.value ?? (m.valueBase64 ? `base64:${m.valueBase64}` : 'null')}</div>`)}
+      ${shown.map((m) => html`<div key=${m.id} onClick=${() => setOpen(m.id)}><span class="t">${time(m.timestamp, false)}</span> <span class="p">${m.id}</span> ${m.key !== undefined ? html`<span class="k">${m.key}</span> ` : null}${short(m)}</div>`)}
     </div>
     ${open ? html`<${Detail} title=${`${name} · ${open}`} ns=${ns} path=${at(ns, `/topics/${enc(name)}/messages/${enc(open)}`, { maxValueBytes: 1 << 20 })} pick=${(d) => d} close=${() => setOpen(null)} />` : null}`;
 }

@@ -138,6 +138,9 @@ export const Copy = ({ text, label = 'Copy' }) => html`<button class="plain smal
   }
 }}>${label}</button>`;
 
+// Secret shows one that was made just now.
+export const Secret = ({ secret, close }) => html`<${Modal} title="The secret" close=${close}><p>This is the only time that it is shown. Signatures are made and checked with it.</p><pre class="code wrap">${secret}</pre><footer><${Copy} text=${secret} /><button class="primary" onClick=${close}>Done</button></footer><//>`;
+
 // Payload shows a value as JSON, text or bytes.
 export function Payload({ text, base64, size }) {
   const json = text !== undefined && text !== null && text.length < 2 << 20 ? tokens(text) : null;
