@@ -155,7 +155,7 @@ func (c *conn) disconnected(pk *packets.Packet) error {
 		return packets.ErrProtocolViolationZeroNonZeroExpiry // section 3.14.2.2.2
 	}
 	if c.version == 5 && pk.Properties.SessionExpiryIntervalFlag {
-		c.session.expiry = pk.Properties.SessionExpiryInterval
+		c.session.expiry = c.srv.opts.sessionExpiry(pk.Properties.SessionExpiryInterval)
 	}
 	if pk.ReasonCode == packets.CodeDisconnect.Code {
 		c.polite = true // section 3.14.4

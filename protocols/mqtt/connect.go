@@ -172,6 +172,8 @@ func (c *conn) accept(pk *packets.Packet, will *router.MQTTWill, assigned bool, 
 	if c.version < 5 && !pk.Connect.Clean {
 		c.session.expiry = router.MQTTNoExpiry
 	}
+	asked := c.session.expiry
+	c.session.expiry = c.srv.opts.sessionExpiry(asked)
 	stored, present, err := c.open(pk.Connect.Clean, will)
 	if err != nil {
 		c.srv.log.Warn("mqtt session cannot be opened", "client", c.client, "err", err)
@@ -193,11 +195,23 @@ func (c *conn) accept(pk *packets.Packet, will *router.MQTTWill, assigned bool, 
 		if told {
 			a.ServerKeepAlive, a.ServerKeepAliveFlag = keepAlive, true // MQTT-3.2.2-21
 		}
+		if c.session.expiry != asked {
+			a.SessionExpiryInterval, a.SessionExpiryIntervalFlag = c.session.expiry, true // section 3.2.2.3.2
+		}
 	}
 	c.out.put(func(b []byte) []byte { return appendPacket(b, &ack) })
 	c.resume(stored)
 	c.listed = c.srv.opts.Clients.Add(c.describe)
 	return nil
+}
+
+// sessionExpiry is the Session Expiry Interval, in seconds, that a client gets which asks for this one.
+func (o *Options) sessionExpiry(asked uint32) uint32 {
+	if o.MaxSessionExpiry <= 0 {
+		return asked
+	}
+	longest := (o.MaxSessionExpiry + time.Second - 1) / time.Second
+	return uint32(min(time.Duration(asked), longest)) //nolint:gosec // no more than asked
 }
 
 // isEOF reports whether an error of a read is just the connection's end.

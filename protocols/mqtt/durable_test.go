@@ -3,6 +3,7 @@ package mqtt
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -188,6 +189,42 @@ func TestOrderOfQoS(t *testing.T) {
 	for i := range n {
 		if pk := sub.expect(packets.Publish); string(pk.Payload) != fmt.Sprint(i) || pk.FixedHeader.Qos != byte(1+i%2) {
 			t.Fatalf("message %q with QoS %d, want %d", pk.Payload, pk.FixedHeader.Qos, i)
+		}
+	}
+}
+
+// TestMaxSessionExpiry: no session is without a connection for longer than the server allows, whatever
+// its client asked for in CONNECT or DISCONNECT; MQTT 3.1.1 cannot ask.
+func TestMaxSessionExpiry(t *testing.T) {
+	b := serveClocked(t, func(o *Options) { o.MaxSessionExpiry = 5 * time.Second })
+	open := func(version byte, asked uint32) (*client, packets.Packet) {
+		c, ack := connectAs(t, b.addr, fmt.Sprint("c", version), version, func(p *packets.Packet) {
+			p.Connect.Clean = false
+			p.Properties.SessionExpiryInterval, p.Properties.SessionExpiryIntervalFlag = asked, true
+		})
+		if ack.ReasonCode != 0 {
+			t.Fatalf("version %d: CONNACK %#x", version, ack.ReasonCode)
+		}
+		return c, ack
+	}
+	for _, version := range []byte{4, 5} {
+		c, ack := open(version, 100)
+		if told := ack.Properties.SessionExpiryInterval; version == 5 && told != 5 {
+			t.Errorf("told %d s, want 5", told)
+		}
+		more := &packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}}
+		more.Properties.SessionExpiryInterval, more.Properties.SessionExpiryIntervalFlag = 1000, version == 5
+		c.send(more)
+		c.expectEnd(0)
+		b.pass(4 * time.Second)
+		c, ack = open(version, 3)
+		if told := ack.Properties; !ack.SessionPresent || told.SessionExpiryIntervalFlag {
+			t.Errorf("version %d, after 4 s: session present %v, told %d s of 3", version, ack.SessionPresent, told.SessionExpiryInterval)
+		}
+		c.leave()
+		b.pass(6 * time.Second)
+		if _, ack := open(version, 3); ack.SessionPresent {
+			t.Errorf("version %d: the session is there after 6 s", version)
 		}
 	}
 }

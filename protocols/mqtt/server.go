@@ -40,9 +40,12 @@ type Options struct {
 	ReceiveMaximum int           // unacknowledged QoS 1 and 2 publishes of a client, default 1024
 	MaxKeepAlive   time.Duration // clients that want a longer one, or none, are told this one; default 0: any
 	SysInterval    time.Duration // between messages under $SYS, default 10 s
-	ConnectTimeout time.Duration // until CONNECT has come, default 10 s
-	WriteTimeout   time.Duration // for each 64 KiB, default 30 s
-	closeGrace     time.Duration // for what Close cut off to end, default 5 s
+	// MaxSessionExpiry is how long a session may go on without a connection: clients that want
+	// more, and those of MQTT 3.1.1, which cannot say, get this; default 0: any.
+	MaxSessionExpiry time.Duration
+	ConnectTimeout   time.Duration // until CONNECT has come, default 10 s
+	WriteTimeout     time.Duration // for each 64 KiB, default 30 s
+	closeGrace       time.Duration // for what Close cut off to end, default 5 s
 }
 
 func (o *Options) ensureDefaults() {
