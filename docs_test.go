@@ -16,7 +16,7 @@ var testNamed = regexp.MustCompile("`([a-z/]+)` `(Test[A-Za-z0-9]+)`")
 
 // TestDocsNameTests looks for each test by which the tables of these documents claim something.
 func TestDocsNameTests(t *testing.T) {
-	for path, rows := range map[string]int{"docs/kafka-known-bugs.md": 13, "docs/mqtt-known-bugs.md": 20, "docs/raft-scenarios.md": 10} {
+	for path, rows := range map[string]int{"docs/kafka-known-bugs.md": 13, "docs/mqtt-known-bugs.md": 20, "docs/http-known-bugs.md": 13, "docs/raft-scenarios.md": 10} {
 		t.Run(path, func(t *testing.T) { checkTable(t, path, rows) })
 	}
 }

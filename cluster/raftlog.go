@@ -2,8 +2,11 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,8 +78,20 @@ func (l raftLogger) Info(msg string, args ...any) { l.log(slog.LevelDebug, msg, 
 // Warn implements hclog.Logger.
 func (l raftLogger) Warn(msg string, args ...any) { l.log(slog.LevelInfo, msg, args) }
 
-// Error implements hclog.Logger.
-func (l raftLogger) Error(msg string, args ...any) { l.log(slog.LevelWarn, msg, args) }
+// Error implements hclog.Logger. That something is closed is no news: nobody but this node closes its
+// listener and connections, which it does when it ends.
+func (l raftLogger) Error(msg string, args ...any) {
+	level := slog.LevelWarn
+	if slices.ContainsFunc(args, isClosed) {
+		level = slog.LevelDebug
+	}
+	l.log(level, msg, args)
+}
+
+func isClosed(arg any) bool {
+	err, ok := arg.(error)
+	return ok && errors.Is(err, net.ErrClosed)
+}
 
 // With implements hclog.Logger.
 func (l raftLogger) With(args ...any) hclog.Logger {

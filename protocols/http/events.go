@@ -154,7 +154,7 @@ func (e *events) run(c *call, conn net.Conn) {
 	})
 	defer stop()
 	send := func(b []byte) bool {
-		_ = conn.SetWriteDeadline(time.Now().Add(writeWait))
+		_ = conn.SetWriteDeadline(time.Now().Add(writeTime(len(b))))
 		_, err := conn.Write(b)
 		return err == nil
 	}

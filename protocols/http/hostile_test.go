@@ -2,6 +2,9 @@ package httpd
 
 import (
 	"bufio"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -137,14 +140,19 @@ func TestBodyMemoryIsBounded(t *testing.T) {
 // Whoever has not shown who he is keeps no memory from others: bodies for hooks are counted apart.
 func TestStrangersHaveMemoryOfTheirOwn(t *testing.T) {
 	s := newSite(t, nil, func(o *Options) { o.MaxBody, o.BodyMemory = 128<<10, 1<<20 })
-	s.do("PUT", "/v1/hooks/h", `{"topic": "t", "preset": "bearer", "secrets": ["open sesame"], "maxBytes": 131072}`).want(t, 201)
+	s.do("PUT", "/v1/hooks/h", `{"topic": "t", "preset": "github", "secrets": ["open sesame"], "maxBytes": 131072}`).want(t, 201)
+	s.do("PUT", "/v1/hooks/known", `{"topic": "t", "preset": "bearer", "secrets": ["open sesame"], "maxBytes": 131072}`).want(t, 201)
 	large := strings.Repeat("x", 100<<10)
-	hook := func() reply { return s.do("POST", "/hooks/h", large, "Authorization: Bearer open sesame") }
+	mac := hmac.New(sha256.New, []byte("open sesame"))
+	mac.Write([]byte(large))
+	signature := "X-Hub-Signature-256: sha256=" + hex.EncodeToString(mac.Sum(nil))
+	hook := func() reply { return s.do("POST", "/hooks/h", large, signature) }
 	strangers := s.server.front.StrangerBudget()
 	if !strangers.Take(200 << 10) {
 		t.Fatal("it is taken")
 	}
 	hook().want(t, 503, `"retryable":true`)
+	s.do("POST", "/hooks/known", large, "Authorization: Bearer open sesame").want(t, 200)
 	s.do("POST", "/v1/topics/t/messages", large).want(t, 200)
 	strangers.Release()
 	hook().want(t, 200)

@@ -117,7 +117,6 @@ type pulled struct {
 func (p *puller) consume() error {
 	err := p.open()
 	if core.KindOf(err) == core.NotFound && p.src.ensure != nil { // a partition that is new
-		p.close()
 		if err = p.src.ensure(p.call.ctx); err == nil {
 			err = p.open()
 		}
@@ -125,13 +124,19 @@ func (p *puller) consume() error {
 	return err
 }
 
-// open begins to consume. After an error, close is to be called too.
+// open begins to consume the partitions that are not consumed yet. After an error, close is to be
+// called too.
 func (p *puller) open() error {
-	p.parts = make([]pullPart, len(p.src.queues))
+	for len(p.parts) < len(p.src.queues) {
+		p.parts = append(p.parts, pullPart{})
+	}
 	errs := make([]error, len(p.parts))
 	share := max(p.spec.Max/len(p.parts), 1)
 	var all sync.WaitGroup
 	for i, q := range p.src.queues {
+		if p.parts[i].Consumer != nil {
+			continue
+		}
 		all.Go(func() {
 			if !p.src.single { // there a keeper would be the one that gets messages
 				p.keep(p.call.ctx, p.principal, q, p.src.group)

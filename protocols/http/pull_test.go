@@ -243,6 +243,12 @@ func TestDeadLetters(t *testing.T) {
 	if len(dead.Messages) != 2 || len(dead.Messages[0].Deaths) != 1 {
 		t.Fatalf("%+v", dead)
 	}
+	s.post("/v1/queues/dead:nack", dead.receipts(`, "delayMs": 0`)).want(t, 200)
+	s.post("/v1/queues/dead:redrive", `{}`).want(t, 200, `"moved":0,"skipped":2`, "it died in a subscription of topic t")
+	dead = s.pull("/v1/queues/dead", `{"max": 5, "waitMs": 10000}`)
+	for len(dead.Messages) < 2 {
+		dead.Messages = append(dead.Messages, s.pull("/v1/queues/dead", `{"waitMs": 10000}`).Messages...)
+	}
 	s.post("/v1/queues/dead:ack", dead.receipts("")).want(t, 200)
 	s.do("DELETE", "/v1/queues/dead?ifEmpty", "").want(t, 200)
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"polylog/core"
 	"polylog/protocols/http/subscription"
@@ -139,6 +140,7 @@ func (c *call) jsonOfPush(s *router.Subscription, push *subscription.Push) (*pus
 	if j.Note, err = webhook.NoteOf(c.router, s.Name); err != nil {
 		return nil, err
 	}
+	j.EnabledAt = nil // what it asks for is done in a moment
 	switch {
 	case j.DisabledAt != nil:
 		j.State = "disabled"
@@ -292,7 +294,8 @@ func enablePush(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.router.NoteEndpoint(c.ctx, s, nil); err != nil {
+	note := webhook.Note{EnabledAt: new(time.UnixMilli(c.srv.opts.now()).UTC())}
+	if err := note.Remember(c.ctx, c.router, s); err != nil {
 		return err
 	}
 	return c.noContent()

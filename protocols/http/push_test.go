@@ -194,7 +194,7 @@ func TestPushDeadLetters(t *testing.T) {
 	s.until("GET", sub+"/attempts", `"outcome":"dead"`).want(t, 200, `"outcome":"retry"`, `"attempt":4`, `"class":"status"`)
 	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
 	close(good)
-	s.post("/v1/queues/s.dead:redrive", `{"filter": {"headers": {"x-webhook-status": "500"}}}`).want(t, 200, `{"moved":0,"skipped":1,"more":false}`)
+	s.post("/v1/queues/s.dead:redrive", `{"filter": {"headers": {"x-webhook-status": "500"}}}`).want(t, 200, `{"moved":0,"skipped":1,"more":false,"reasons":[{"detail":"the filter does not want it","count":1}]}`)
 	s.post("/v1/queues/s.dead:redrive", `{"filter": {"cel": "headers['x-webhook-status'] == '403'"}}`).want(t, 200, `{"moved":1,"skipped":0,"more":false}`)
 	if d := k.next(); d.id != all[0].id || d.body != "one" {
 		t.Fatalf("%+v", d)
@@ -402,6 +402,9 @@ func TestPushHandshake(t *testing.T) {
 	})
 	s := newSite(t, nil, nil)
 	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	s.do("PUT", sub, fmt.Sprintf(`{"topic": "t", "push": {"url": %q, "handshake": true}}`, gone.URL)).want(t, 503, `"retryable":true`, "handshake")
 	spec := fmt.Sprintf(`{"topic": "t", "push": {"url": %q, "handshake": true}}`, k.URL)
 	s.do("PUT", sub, spec).want(t, 403, "did not consent")
 	s.do("GET", sub, "").want(t, 404)
@@ -489,4 +492,73 @@ func TestPushSurvivesLeaderChange(t *testing.T) {
 		t.Fatal(got)
 	}
 	b.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+}
+
+// While an endpoint is left alone its attempts say so, and not when the message alone would be due; who
+// mends it has it tried at once.
+func TestPushLeftAlone(t *testing.T) {
+	good := make(chan struct{})
+	k := newSink(t, func(int, http.ResponseWriter, *delivered) int {
+		select {
+		case <-good:
+			return 200
+		default:
+			return 500
+		}
+	})
+	s := pushTo(t, k.URL, "", `, "maxDeliveries": 100, "retry": {"minMs": 1, "maxMs": 1}`)
+	s.publish("one")
+	k.several(10)
+	s.until("GET", sub, `"state":"failing"`)
+	s.until("GET", sub+"/attempts", `"attempt":10`)
+	page := into[struct {
+		Attempts []struct {
+			Attempt    int
+			Time, Next time.Time
+		}
+	}](t, s.do("GET", sub+"/attempts", "").want(t, 200))
+	for _, a := range page.Attempts {
+		if wait := a.Next.Sub(a.Time); (wait > 20*time.Second) != (a.Attempt == 10) {
+			t.Errorf("attempt %d is tried again after %v", a.Attempt, wait)
+		}
+	}
+	close(good)
+	s.do("POST", sub+":enable", "").want(t, 204)
+	if d := k.next(); d.body != "one" {
+		t.Fatalf("%+v", d)
+	}
+	s.until("GET", sub, `"state":"active"`)
+	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+}
+
+// Research F, row 11 (outpost#314): an endpoint whose name does not exist (RFC 6761, 6.4) is tried again, as
+// others are.
+func TestPushToNowhere(t *testing.T) {
+	s := pushTo(t, "http://nope.invalid/in", `, "timeoutMs": 1000`, "")
+	s.publish("one")
+	s.until("GET", sub+"/attempts", `"class":"dns"`).want(t, 200, `"outcome":"retry"`, `"attempt":1`, `"next":"`)
+	s.do("GET", sub, "").want(t, 200, `"unsettled":0,"delayed":1`)
+}
+
+// Research F, row 12 (knative/eventing#5427): a page of HTML that an endpoint answers with breaks nothing.
+func TestPushAnsweredWithAPage(t *testing.T) {
+	const page = "<html>\r\n<body>\n\"405\"\x00</body>\n"
+	k := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		_, _ = io.WriteString(w, page)
+	}))
+	defer k.Close()
+	s := pushTo(t, k.URL, "", `, "maxDeliveries": 2, "retry": {"minMs": 1, "maxMs": 1}`)
+	s.publish("one")
+	s.until("GET", "/v1/queues/s.dead/messages", `"value":"one"`).want(t, 200,
+		`{"name":"x-webhook-status","value":"405"}`, `{"name":"x-webhook-detail","value":"405 Method Not Allowed"}`)
+	s.until("GET", sub+"/attempts", `"outcome":"dead"`)
+	all := into[struct {
+		Attempts []struct{ Detail, Response string }
+	}](t, s.do("GET", sub+"/attempts", "").want(t, 200))
+	for _, a := range all.Attempts {
+		if a.Detail != "405 Method Not Allowed" || a.Response != page {
+			t.Errorf("%+v", a)
+		}
+	}
 }

@@ -66,7 +66,9 @@ func receive(c *call) error {
 	if err != nil {
 		return c.refuseHook(k, err)
 	}
-	c.budget = c.srv.front.StrangerBudget()
+	if !claim.Proven() {
+		c.budget = c.srv.front.StrangerBudget()
+	}
 	body, err := c.body(min(s.MaxBytes, c.srv.front.MaxBody())) // which may be less on this node than where the hook was set
 	if err != nil {
 		return err

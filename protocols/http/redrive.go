@@ -38,9 +38,31 @@ const (
 // redriven counts.
 type redriven struct {
 	Moved   int  `json:"moved"`
-	Skipped int  `json:"skipped"` // the filter did not want them, or nobody knows where they came from
+	Skipped int  `json:"skipped"` // they stay where they are
 	More    bool `json:"more"`    // there may be more: the call's time or max was over
+	// Reasons say why messages were skipped; the first maxReasons kinds of them.
+	Reasons []skipReason `json:"reasons,omitempty"`
 }
+
+type skipReason struct {
+	Detail string `json:"detail"`
+	Count  int    `json:"count"`
+}
+
+const maxReasons = 20
+
+func (r *redriven) skip(why string) {
+	r.Skipped++
+	i := slices.IndexFunc(r.Reasons, func(s skipReason) bool { return s.Detail == why })
+	switch {
+	case i >= 0:
+		r.Reasons[i].Count++
+	case len(r.Reasons) < maxReasons:
+		r.Reasons = append(r.Reasons, skipReason{why, 1})
+	}
+}
+
+const unwanted = "the filter does not want it"
 
 // redrive takes messages out of a queue of dead letters and gives them to whom they came from,
 // or to somebody else. Each is moved in one step. What is passed over stays, in its place.
@@ -60,7 +82,7 @@ func redrive(c *call) error {
 	if err != nil {
 		return err
 	}
-	d := redriver{call: c, spec: &spec, from: q, addresses: map[string]string{}}
+	d := redriver{call: c, spec: &spec, from: q, origins: map[string]origin{}}
 	if spec.To != nil {
 		if d.fixed, err = d.addressOf(spec.To); err != nil {
 			return err
@@ -76,11 +98,15 @@ func redrive(c *call) error {
 // redriver is one redrive at work.
 type redriver struct {
 	*call
-	spec      *redriveSpec
-	from      *router.Queue
-	fixed     string // the queue or topic that all go to; "": each has its own
-	addresses map[string]string
+	spec    *redriveSpec
+	from    *router.Queue
+	fixed   string // the queue or topic that all go to; "": each has its own
+	origins map[string]origin
 }
+
+// origin is where dead letters came from: the key under which the default exchange knows it, or why
+// they cannot go there.
+type origin struct{ to, why string }
 
 // addressOf is the key under which the default exchange knows a destination.
 func (d *redriver) addressOf(to *redriveTo) (string, error) {
@@ -143,37 +169,48 @@ func (d *redriver) redriveQueue(name string) (string, error) {
 	return redrive.Name, nil
 }
 
-// originOf is where a dead letter came from; "" where nobody knows, or where that is gone.
-func (d *redriver) originOf(dl *router.Delivery) (string, error) {
+// originOf is where a dead letter came from.
+func (d *redriver) originOf(dl *router.Delivery) (origin, error) {
 	if v, ok := message.HeaderOf(&dl.Record, webhook.SubscriptionHeader); ok {
 		return d.known("s/"+v.Str(), func() (string, error) { return d.redriveQueue(v.Str()) })
 	}
 	if len(dl.Deaths) == 0 {
-		return "", nil
+		return origin{why: "nobody knows where it came from: say in to where it goes"}, nil
 	}
 	name := dl.Deaths[0].Queue
 	return d.known("q/"+name.String(), func() (string, error) {
 		q, err := d.router.Queue(name)
-		if err != nil || q.ID == d.from.ID || name.Namespace != d.namespace {
+		switch {
+		case core.KindOf(err) == core.NotFound:
+			if _, ok := d.router.Topic(name); ok {
+				return "", core.E(core.Conflict, "it died in a subscription of topic %s, and to publish it there again is for you to say, in to", name.Name)
+			}
 			return "", err
+		case err != nil:
+			return "", err
+		case q.ID == d.from.ID:
+			return "", core.E(core.Conflict, "it died in this queue")
+		case name.Namespace != d.namespace:
+			return "", core.E(core.Conflict, "it died in another namespace")
 		}
 		return name.Name, nil
 	})
 }
 
-// known looks a destination up once.
-func (d *redriver) known(key string, find func() (string, error)) (string, error) {
-	if to, ok := d.addresses[key]; ok {
-		return to, nil
+// known looks an origin up once.
+func (d *redriver) known(key string, find func() (string, error)) (origin, error) {
+	if o, ok := d.origins[key]; ok {
+		return o, nil
 	}
 	to, err := find()
+	o := origin{to: to}
 	if k := core.KindOf(err); k == core.NotFound || k == core.Conflict {
-		to, err = "", nil
+		o, err = origin{why: err.Error()}, nil
 	}
 	if err == nil {
-		d.addresses[key] = to
+		d.origins[key] = o
 	}
-	return to, err
+	return o, err
 }
 
 func (d *redriver) run(wanted *filter.Filter) (out redriven, err error) {
@@ -201,14 +238,18 @@ func (d *redriver) run(wanted *filter.Filter) (out redriven, err error) {
 			}
 			return out, err
 		}
-		to := d.fixed
-		if to == "" {
-			if to, err = d.originOf(&dl); err != nil {
+		if !wanted.Wants(&dl.Record) {
+			out.skip(unwanted)
+			continue
+		}
+		o := origin{to: d.fixed}
+		if o.to == "" {
+			if o, err = d.originOf(&dl); err != nil {
 				return out, err
 			}
 		}
-		if to == "" || !wanted.Wants(&dl.Record) {
-			out.Skipped++
+		if o.to == "" {
+			out.skip(o.why)
 			continue
 		}
 		if d.spec.RatePerSecond > 0 {
@@ -220,7 +261,7 @@ func (d *redriver) run(wanted *filter.Filter) (out redriven, err error) {
 			}
 			pace.Reset(time.Second / time.Duration(d.spec.RatePerSecond))
 		}
-		if err := d.move(ctx, &dl, to); err != nil {
+		if err := d.move(ctx, &dl, o.to); err != nil {
 			return out, err
 		}
 		out.Moved++

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -39,6 +40,8 @@ type frameOut struct {
 const (
 	maxCredit = 10_000 // messages that are owed to one connection
 	maxFrame  = 1 << 20
+	// lookEvery is how often a connection looks whether its subscription was changed.
+	lookEvery = time.Second
 	// pongWait is how long a client may say nothing, not even that it is there.
 	pongWait = 3 * heartbeat
 )
@@ -150,6 +153,8 @@ func (s *socket) read() error {
 func (s *socket) serve(read <-chan error) error {
 	ping := time.NewTicker(heartbeat)
 	defer ping.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case f := <-s.frames:
@@ -157,6 +162,10 @@ func (s *socket) serve(read <-chan error) error {
 				return err
 			}
 		case <-s.wake:
+		case <-look.C:
+			if _, err := s.follow(); err != nil {
+				return err
+			}
 		case <-ping.C:
 			if s.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeWait)) != nil {
 				return nil
@@ -166,7 +175,18 @@ func (s *socket) serve(read <-chan error) error {
 		case <-s.api.ctx.Done():
 			return errStreamsEnd
 		}
-		if err := s.deliver(); err != nil {
+		err := s.deliver()
+		if core.KindOf(err) == core.NotFound { // another place in the topic is another group
+			followed, gone := s.follow()
+			switch {
+			case gone != nil:
+				err = gone // which says more
+			case followed:
+				s.notify()
+				err = nil
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -237,6 +257,37 @@ func (s *socket) deliver() error {
 	return nil
 }
 
+// follow has the connection do as its subscription says that was changed meanwhile: with another filter,
+// from partitions that are new, or at another place. What it holds stays its own where that is possible.
+// Without a change it does nothing, and says so.
+func (s *socket) follow() (bool, error) {
+	if s.src.changed == nil || !s.src.changed() {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(s.api.ctx, callTimeout)
+	defer cancel()
+	s.call.ctx = ctx
+	src, err := s.source()
+	switch core.KindOf(err) {
+	case core.OK:
+	case core.NotFound, core.Conflict, core.Denied:
+		return false, err
+	default:
+		return false, nil // the next look may find more
+	}
+	old := s.src
+	s.src = src
+	n := len(old.queues)
+	switch {
+	case src.group != old.group || len(src.queues) < n || !slices.Equal(src.queues[:n], old.queues):
+		s.close()
+		s.parts = nil // deliver begins anew
+	case s.parts != nil && len(src.queues) > n:
+		err = s.consume()
+	}
+	return true, err
+}
+
 // giveUp releases what came beyond the credit: each partition is asked for one message at least.
 func (s *socket) giveUp() error {
 	var ds []router.Delivery
@@ -262,6 +313,6 @@ func (s *socket) write(f *frameOut) error {
 	if err != nil {
 		return err
 	}
-	_ = s.ws.SetWriteDeadline(time.Now().Add(writeWait))
+	_ = s.ws.SetWriteDeadline(time.Now().Add(writeTime(len(b))))
 	return s.ws.WriteMessage(websocket.TextMessage, b)
 }

@@ -19,6 +19,7 @@ type source struct {
 	filter  *filter.Filter              // what of it the client wants
 	ensure  func(context.Context) error // gives new partitions their group; nil: there are none
 	single  bool                        // one consumer at a time gets messages
+	changed func() bool                 // whether it may be another one by now; nil: it never is
 }
 
 // sourceOf is a subscription as a source.
@@ -28,6 +29,8 @@ func (c *call) sourceOf(s *router.Subscription) (*source, error) {
 		return nil, err
 	}
 	src := &source{group: s.Group, options: options}
+	changes := c.router.SubscriptionChanges()
+	src.changed = func() bool { return c.router.SubscriptionChanges() != changes }
 	if src.filter, err = filter.Compile(options.Filter); err != nil {
 		return nil, err
 	}
@@ -45,6 +48,10 @@ func (c *call) sourceOf(s *router.Subscription) (*source, error) {
 		return nil, core.E(core.NotFound, "the topic of subscription %s was deleted", s.Name)
 	}
 	src.queues = t.Partitions
+	src.changed = func() bool {
+		now, ok := c.router.TopicByID(s.Topic)
+		return !ok || len(now.Partitions) != len(src.queues) || c.router.SubscriptionChanges() != changes
+	}
 	src.ensure = func(ctx context.Context) error {
 		_, _, err := c.router.SetSubscription(ctx, c.principal, router.SubscriptionSpec{
 			Name: s.Name, Topic: t, From: router.FromStart, Config: s.AckConfig,

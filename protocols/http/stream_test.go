@@ -3,12 +3,16 @@ package httpd
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -203,7 +207,7 @@ func (w wsOf) message(value string) (receipt string, count int) {
 	w.t.Helper()
 	f := w.hear()
 	if f.Message == nil || f.Message.Value != value {
-		w.t.Fatalf("%+v, want message %s", f, value)
+		w.t.Fatalf("%+v, error %+v, want message %s", f, f.Error, value)
 	}
 	return f.Message.Receipt, f.Message.DeliveryCount
 }
@@ -310,4 +314,51 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	if _, err := io.ReadAll(e.body); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An open WebSocket does as its subscription says that was changed meanwhile, and keeps what it holds.
+func TestSocketFollowsItsSubscription(t *testing.T) {
+	s := subscribed(t, 1, "")
+	w := s.socket(sub)
+	w.say(`{"credit": 100}`)
+	s.publish("1")
+	held, _ := w.message("1")
+	s.do("PATCH", "/v1/topics/t", `{"partitions": 3}`).want(t, 200)
+	s.do("POST", "/v1/topics/t/messages", "new", "X-Partition: 2").want(t, 200)
+	w.message("new")
+	w.say(fmt.Sprintf(`{"ack": [%q]}`, held))
+	if f := w.hear(); len(f.Results) != 1 || f.Results[0].Status != 200 {
+		t.Fatalf("what it held is no more its own: %+v", f)
+	}
+	s.post(sub+":seek", `{"offsets": {"2": 0}}`).want(t, 204)
+	w.message("new")
+
+	s.do("PUT", sub, `{"topic": "t", "push": {"url": "http://127.0.0.1:9/"}}`).want(t, 200)
+	if f := w.hear(); f.Error == nil || f.Error.Code != "conflict" {
+		t.Fatalf("%+v", f)
+	}
+}
+
+// A write to a slow reader may take long, but not when the data plane is closed.
+func TestLastWrite(t *testing.T) {
+	if got := writeTime(16 << 20); got != writeWait+256*time.Second {
+		t.Error(got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		defer there.Close()
+		c := &taken{Conn: here, below: here}
+		began := time.Now()
+		for range 2 {
+			_ = c.SetWriteDeadline(time.Now().Add(writeTime(16 << 20)))
+			time.AfterFunc(time.Second, c.hurry)
+			if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != time.Second+lastWrite {
+			t.Error(took)
+		}
+		_ = c.Close()
+	})
 }

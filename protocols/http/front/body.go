@@ -41,7 +41,7 @@ type Budget struct {
 // Budget begins a call's.
 func (s *Server) Budget() Budget { return Budget{bodies: s.bodies} }
 
-// StrangerBudget begins that of a call by somebody who has not shown yet who they are. It is a part of
+// StrangerBudget begins that of a call by somebody who has not shown yet who they are: the body is signed. It is a part of
 // its own, so that bodies that never come keep no memory from others, and it does not wait for them.
 func (s *Server) StrangerBudget() Budget { return Budget{bodies: s.strangers, hasty: true} }
 

@@ -80,6 +80,10 @@ func (s *Settings) Claim(secrets []subscription.Secret, header func(string) stri
 // maxSignatures bounds what is compared for one request.
 const maxSignatures = 16
 
+// Proven is true where the headers alone have shown who the sender is: a request without the right
+// credentials makes no claim.
+func (c *Claim) Proven() bool { return c.proven }
+
 // Verify is why the body is not what its sender sent, or nil.
 func (c *Claim) Verify(body []byte) error {
 	if c.proven {

@@ -20,7 +20,8 @@ import (
 type endpoint struct {
 	e       *Engine
 	sub     *router.Subscription
-	print   string // tells whether the subscription changed
+	print   string    // tells whether the subscription changed
+	enabled time.Time // when somebody had it sent to again, last; zero: nobody did
 	options subscription.Options
 	push    *subscription.Push
 	secrets subscription.Secrets
@@ -89,6 +90,9 @@ func newEndpoint(e *Engine, s *router.Subscription, note Note, print string) (*e
 	}
 	p.back = make(chan sent, p.push.InFlight())
 	p.line.ordered = p.push.Ordered
+	if note.EnabledAt != nil {
+		p.enabled = *note.EnabledAt
+	}
 	if note.FailingSince != nil {
 		// It failed with whoever pushed before: it is tried with one request, and not all of
 		// them at once.
@@ -269,7 +273,7 @@ func (p *endpoint) answered(s *sent, now time.Time) {
 		Subscription: p.sub.Name.Name, Time: now.UTC(), ID: s.id, Partition: s.source.origin.partition, Offset: s.Offset, Attempt: s.Attempts + 1,
 		Status: s.Status, LatencyMs: s.Latency.Milliseconds(), Class: s.Class, Detail: s.Detail, Response: s.Response,
 	}
-	again := func(d time.Duration) { a.Next = new(now.Add(d).UTC()) }
+	again := func(d time.Duration) { a.Next = new(p.notBefore(now.Add(d)).UTC()) }
 	switch {
 	case s.Class == "":
 		a.Outcome = Delivered
@@ -308,6 +312,17 @@ func (p *endpoint) answered(s *sent, now time.Time) {
 	}
 	p.e.met.attempts.WithLabelValues(string(a.Outcome)).Inc()
 	p.e.journal.add(p.sub.Name.Namespace, a)
+}
+
+// notBefore is a time, or when the endpoint is tried again, if that is later.
+func (p *endpoint) notBefore(at time.Time) time.Time {
+	if p.breaker.open() && p.breaker.until.After(at) {
+		at = p.breaker.until
+	}
+	if p.paused.After(at) {
+		at = p.paused
+	}
+	return at
 }
 
 // succeeded forgets that the endpoint failed.

@@ -104,7 +104,7 @@ func (e *Engine) CheckURL(ctx context.Context, raw string) error {
 }
 
 // Handshake asks an endpoint for its consent, and how many requests a minute it allows; 0: any
-// number. The error is of kind core.Denied.
+// number. The error is of kind core.Denied, or core.Unavailable where it may consent another time.
 func (e *Engine) Handshake(ctx context.Context, p *subscription.Push, x *subscription.Secrets) (int, error) {
 	return e.send.handshake(ctx, p, x)
 }
@@ -232,7 +232,8 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 	print := fmt.Sprint(s.Created, s.Group, partitions, redrive, string(attributes))
 	wanted[s.Name] = true
 	old := e.endpoints[s.Name]
-	if old != nil && old.print == print {
+	enabled := note.EnabledAt != nil && (old == nil || !note.EnabledAt.Equal(old.enabled))
+	if old != nil && old.print == print && !enabled {
 		return nil
 	}
 	p, err := newEndpoint(e, s, note, print)

@@ -12,7 +12,7 @@ import (
 
 // handshake asks an endpoint whether it wants our requests, and how many a minute (0: any
 // number): CloudEvents' web hooks 1.0, 4. A status alone is no consent. The error is of kind
-// core.Denied.
+// core.Denied, or core.Unavailable where the endpoint may consent another time.
 func (s *sender) handshake(ctx context.Context, p *subscription.Push, x *subscription.Secrets) (perMinute int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
 	defer cancel()
@@ -28,10 +28,17 @@ func (s *sender) handshake(ctx context.Context, p *subscription.Push, x *subscri
 	}
 	res, err := s.client.Do(req) //nolint:bodyclose // readBody does
 	if err != nil {
-		return 0, core.E(core.Denied, "the handshake with the endpoint failed: %s", detailOf(err))
+		kind := core.Unavailable
+		if classOf(err) == ClassAddress {
+			kind = core.Denied
+		}
+		return 0, core.E(kind, "the handshake with the endpoint failed: %s", detailOf(err))
 	}
 	readBody(res.Body)
 	allowed := strings.TrimSpace(res.Header.Get("WebHook-Allowed-Origin"))
+	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
+		return 0, core.E(core.Unavailable, "the handshake with the endpoint failed: status %d", res.StatusCode)
+	}
 	if res.StatusCode < 200 || res.StatusCode > 299 || allowed != "*" && !strings.EqualFold(allowed, s.origin) {
 		return 0, core.E(core.Denied, "the endpoint did not consent: status %d, WebHook-Allowed-Origin %.80q, want %q or *", res.StatusCode, oneLine(allowed), s.origin)
 	}

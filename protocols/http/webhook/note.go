@@ -15,6 +15,7 @@ type Note struct {
 	FailingSince *time.Time `json:"failingSince,omitempty"` // every request failed since
 	LastError    string     `json:"lastError,omitempty"`
 	DisabledAt   *time.Time `json:"disabledAt,omitempty"` // nothing is sent from then on
+	EnabledAt    *time.Time `json:"enabledAt,omitempty"`  // somebody wants it to be tried again at once
 }
 
 // NoteOf is what is remembered of a subscription's endpoint.

@@ -94,7 +94,7 @@ export function Redrive({ ns, name, close }) {
   const [state, set] = useState(null);
   const run = async () => {
     let left = Number(max) || 1000;
-    const sum = { moved: 0, skipped: 0 };
+    const sum = { moved: 0, skipped: 0, reasons: [] };
     for (;;) {
       const body = { max: Math.min(left, 2000) };
       if (kind && to) body.to = { [kind]: to };
@@ -102,6 +102,7 @@ export function Redrive({ ns, name, close }) {
       const r = await call(at(ns, `/queues/${enc(name)}:redrive`), { method: 'POST', body });
       sum.moved += r.moved;
       sum.skipped = r.skipped || 0;
+      sum.reasons = r.reasons || [];
       left -= r.moved;
       set({ ...sum });
       if (!r.more || left <= 0 || r.moved === 0) break;
@@ -115,6 +116,6 @@ export function Redrive({ ns, name, close }) {
       ${kind ? html`<${Field} label="Its name"><input value=${to} onInput=${(e) => setTo(e.target.value)} spellcheck="false" /><//>` : null}
       <${Field} label="Of the tag"><input value=${tag} onInput=${(e) => setTag(e.target.value)} /><//>
       <${Field} label="For which is true" hint="An expression in CEL." wide><input class="mono" value=${cel} onInput=${(e) => setCel(e.target.value)} spellcheck="false" placeholder='headers["x-webhook-status"] == "500"' /><//></div>
-      ${state ? html`<p>${num(state.moved)} moved, ${num(state.skipped)} left where they are.</p>` : null}
+      ${state ? html`<p>${num(state.moved)} moved, ${num(state.skipped)} left where they are.</p>${state.reasons.map((r) => html`<p class="dim">${num(r.count)}: ${r.detail}</p>`)}` : null}
       <footer><button onClick=${close}>Close</button><${Action} kind="primary" label="Redrive" may=${true} act=${run} /></footer><//>`;
 }
