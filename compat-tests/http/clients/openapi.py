@@ -209,7 +209,7 @@ def subscriptions():
     call("POST", "/v1/subscriptions/reader:seek", {"offsets": {"7": 0}}, 400)
     call("GET", "/v1/subscriptions/reader/ws", want=426)
     call("GET", "/v1/subscriptions/none/ws", want=404)
-    for path, method in (":test", "POST"), (":rotate", "POST"), (":enable", "POST"), ("/attempts", "GET"):
+    for path, method in (":test", "POST"), (":rotate", "POST"), (":pause", "POST"), (":enable", "POST"), ("/attempts", "GET"):
         call(method, "/v1/subscriptions/none" + path, None, 404)
 
 
@@ -222,6 +222,7 @@ def webhooks():
     call("POST", "/v1/subscriptions/pushed:test", {"messages": [{"value": "test"}]})
     call("POST", "/v1/subscriptions/pushed:rotate", {"keepMs": 1000})
     call("POST", "/v1/subscriptions/pushed:rotate", {"keepMs": -1}, 400)
+    call("POST", "/v1/subscriptions/pushed:pause", None, 204)
     call("POST", "/v1/subscriptions/pushed:enable", None, 204)
     call("GET", "/v1/subscriptions/pushed/attempts?limit=1")
     call("DELETE", "/v1/subscriptions/pushed", want=204)
