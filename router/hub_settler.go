@@ -22,11 +22,14 @@ type settler struct {
 	term   core.Term
 	batch  *settleBatch
 	sealed []*settleBatch // full, or urgent; to be proposed now
+	flying int            // proposals without an answer
 }
 
 const (
 	// settleLinger is how long what a consumer said waits for company. Nobody waits for
-	// it but a confirmed acknowledgement; what holds up deliveries does not wait.
+	// it but a confirmed acknowledgement; what holds up deliveries does not wait. Nor does a
+	// rejection, which somebody may wait for at the other end of an exchange, unless it
+	// finds others on their way: many would be a command each.
 	settleLinger = 2 * time.Millisecond
 	// A batch is full with so many spans, or failures and rejections.
 	settleSpans = 1 << 14
@@ -125,8 +128,9 @@ func (s *settler) add(g *hubGroup, change func(*pendingSettle)) {
 		b.order = append(b.order, p)
 		g.pending++
 	}
-	spans, slow := len(p.Done), p.slow()
+	spans, slow, rejected := len(p.Done), p.slow(), len(p.Rejected)
 	change(p)
+	p.urgent = p.urgent || len(p.Rejected) > rejected && s.flying == 0
 	p.letters = g.rules.letters
 	b.spans += len(p.Done) - spans + 1
 	b.slow += p.slow() - slow
@@ -190,6 +194,12 @@ func (s *settler) take() []*settleBatch {
 	return bs
 }
 
+func (s *settler) fly(n int) {
+	s.mu.Lock()
+	s.flying += n
+	s.mu.Unlock()
+}
+
 // propose proposes a batch. Where that fails, or it is not known whether it was done, this
 // hub has nothing to go on any more, and everything begins anew.
 func (s *settler) propose(b *settleBatch) {
@@ -200,7 +210,9 @@ func (s *settler) propose(b *settleBatch) {
 		}
 		cmd.Groups[i] = p.GroupSettle
 	}
+	s.fly(1)
 	s.h.r.log.ProposeAsync(cmd.Command(), func(res core.Result, err error) {
+		s.fly(-1)
 		if err == nil && res.Err != nil {
 			err = res.Err
 		}

@@ -120,7 +120,7 @@ func (ch *channel) beginUpload(ctx context.Context) error {
 		return err
 	}
 	c.announced += t.size
-	t.upload, t.body = u, getBuffer()
+	t.upload, t.body = u, getBuffer(minPooled)
 	return nil
 }
 

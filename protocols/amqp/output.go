@@ -17,6 +17,7 @@ type output struct {
 
 	mu       sync.Mutex // guards what follows, and the state of channels
 	queued   chunk
+	usual    int // bytes of frames in the last chunk: how large the next one may well be
 	frameMax int
 	last     spec.Method // closes the output as soon as the sources have been asked once more
 	finished bool        // the writer ends when everything is sent
@@ -63,7 +64,7 @@ func (o *output) endLocked(m spec.Method) {
 // appendLocked appends what fn appends.
 func (o *output) appendLocked(fn func(b []byte) []byte) {
 	if o.queued.frames == nil {
-		o.queued.frames = getBuffer()
+		o.queued.frames = getBuffer(o.usual)
 	}
 	v := o.queued.frames
 	before := len(v.b)
@@ -150,26 +151,5 @@ func (ch *channel) sendContent(m spec.Method, p *spec.Properties, body []byte) {
 	defer o.mu.Unlock()
 	if ch.writableLocked() && !o.contentLocked(ch.id, m, p, body) {
 		ch.conn.srv.metrics.headersCut.Add(1)
-	}
-}
-
-// buffer is a pooled byte slice. It has one owner, who releases it once.
-type buffer struct{ b []byte }
-
-// maxPooled bounds the buffers that are kept.
-const maxPooled = 256 << 10
-
-var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
-
-func getBuffer() *buffer {
-	v := buffers.Get().(*buffer)
-	v.b = v.b[:0]
-	return v
-}
-
-// release gives the buffer back. Nothing may alias it any more. A nil buffer is fine.
-func (v *buffer) release() {
-	if v != nil && cap(v.b) <= maxPooled {
-		buffers.Put(v)
 	}
 }

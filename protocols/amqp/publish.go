@@ -12,6 +12,9 @@ import (
 	"polylog/router"
 )
 
+// batchRoom is what a message's batch has beside its body, if its headers are few.
+const batchRoom = 512
+
 // publish is basic.publish with its content. m, p and body are valid during the call only.
 // It does not wait for the log: what becomes of the message is told to published, and what
 // follows on the channel is handled meanwhile.
@@ -39,7 +42,7 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 	if err := c.checkUser(p); err != nil {
 		return err
 	}
-	buf := getBuffer()
+	buf := getBuffer(len(body) + batchRoom)
 	var err error
 	if buf.b, err = in.Batch(buf.b); err != nil {
 		buf.release()

@@ -125,6 +125,9 @@ func (o *output) take(fed bool) (queued chunk, last bool) {
 		o.endLocked(o.last)
 	}
 	queued, o.queued = o.queued, chunk{}
+	if queued.frames != nil {
+		o.usual = len(queued.frames.b)
+	}
 	o.size.Store(0)
 	return queued, o.finished
 }

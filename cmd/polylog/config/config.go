@@ -82,7 +82,7 @@ type Config struct {
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
 	SegmentSize   Size          `key:"segment-size" min:"1MiB" max:"2GiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
-	LogCache      Size          `key:"log-cache" min:"1MiB" default:"64MiB" doc:"Memory for the newest entries of the log, from which consumers at the tail are served."`
+	LogCache      Size          `key:"log-cache" min:"1MiB" default:"8MiB" doc:"Memory for the newest entries of the log, from which consumers at the tail are served; those behind it are served from its files, by the system's page cache."`
 	CatchUpRate   Size          `key:"catch-up-rate" default:"64MiB" doc:"Bytes a second that this node gives to others that fetch its files, because they were away for too long or repair damage. 0 means no limit."`
 	ScrubInterval time.Duration `key:"scrub-interval" default:"24h" doc:"Time between two readings of the whole log but its newest file, to find what the disk has damaged while other nodes have a good copy. 0s means never."`
 	ScrubRate     Size          `key:"scrub-rate" default:"16MiB" doc:"Bytes a second that such a reading reads at most. 0 means no limit."`
