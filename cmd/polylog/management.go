@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"polylog/protocols/amqp/manage"
@@ -32,7 +33,7 @@ func (b *broker) serveManagement(ctx context.Context) error {
 
 // rabbitListeners are the listeners under RabbitMQ's names for their protocols.
 func (b *broker) rabbitListeners() (all []manage.Listener) {
-	names := map[string]string{"node": "clustering", "management": "http", "http": "rest", "mqtt-ws": "http/web-mqtt"}
+	names := map[string]string{"node": "clustering", "management": "http", "http": "rest", "mqtt-ws": "http/web-mqtt", "amqps": "amqp/ssl", "mqtts": "mqtt/ssl"}
 	for _, e := range b.endpoints {
 		addr, err := netip.ParseAddrPort(e.addr)
 		if err != nil {
@@ -42,7 +43,7 @@ func (b *broker) rabbitListeners() (all []manage.Listener) {
 		if !ok {
 			name = e.name
 		}
-		all = append(all, manage.Listener{Protocol: name, Addr: addr})
+		all = append(all, manage.Listener{Protocol: name, Addr: addr, TLS: strings.HasSuffix(name, "/ssl")})
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"cmp"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"slices"
@@ -29,7 +30,8 @@ type ConnectionInfo struct {
 	Heartbeat  time.Duration
 	Received   int64 // bytes
 	Blocked    bool
-	Channels   []ChannelInfo // by number
+	TLS        *tls.ConnectionState // nil: none
+	Channels   []ChannelInfo        // by number
 }
 
 // ChannelInfo is an open channel of a connection.
@@ -53,11 +55,14 @@ type ConsumerInfo struct {
 	Arguments message.Table
 }
 
+// isClient reports whether a connection is open, and a client's.
+func (c *conn) isClient() bool { return c.where.Load() != nil && !c.inside }
+
 // Connections are the clients' open connections, by name.
 func (s *Server) Connections() []ConnectionInfo {
 	var all []ConnectionInfo
 	for _, c := range s.all() {
-		if c.where.Load() != nil && !c.inside {
+		if c.isClient() {
 			all = append(all, c.info())
 		}
 	}
@@ -65,12 +70,22 @@ func (s *Server) Connections() []ConnectionInfo {
 	return all
 }
 
+// Connection is the open connection of a name; false where there is none.
+func (s *Server) Connection(name string) (ConnectionInfo, bool) {
+	for _, c := range s.all() {
+		if c.isClient() && c.listedName() == name {
+			return c.info(), true
+		}
+	}
+	return ConnectionInfo{}, false
+}
+
 // CloseConnection tells a connection that it is closed by an administrator. It is false where
 // there is none of that name.
 func (s *Server) CloseConnection(name, reason string) bool {
 	found := false
 	for _, c := range s.all() {
-		if c.where.Load() != nil && !c.inside && c.listedName() == name {
+		if c.isClient() && c.listedName() == name {
 			found = true
 			c.close(hard(spec.ConnectionForced, "%s", reason))
 		}
@@ -118,6 +133,10 @@ func (c *conn) info() ConnectionInfo {
 		Client: addrPort(c.nc.RemoteAddr()), Server: addrPort(c.nc.LocalAddr()), Connected: c.connected,
 		Properties: c.properties, ChannelMax: c.channelMax, FrameMax: c.frameMax,
 		Heartbeat: time.Duration(c.heart.period.Load()), Received: c.heart.bytes.Load(), Blocked: c.blocked.Load(),
+	}
+	if t, ok := c.nc.(*tls.Conn); ok {
+		state := t.ConnectionState()
+		i.TLS = &state
 	}
 	c.out.mu.Lock()
 	channels := make([]*channel, 0, len(c.channels))

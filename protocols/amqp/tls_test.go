@@ -97,6 +97,11 @@ func TestTLS(t *testing.T) {
 	}
 	other.login(plain("guest", "guest"))
 	other.openChannel(1)
+	for _, i := range f.server.Connections() {
+		if one, ok := f.server.Connection(i.Name); !ok || one.TLS == nil || one.TLS.Version < tls.VersionTLS12 {
+			t.Errorf("%s is listed with %+v", i.Name, one.TLS)
+		}
+	}
 	other.consume(1, &spec.BasicConsume{Queue: "q", NoAck: true})
 	recv[*spec.BasicDeliver](other, 1)
 	if p, got := other.content(1); string(got) != string(body) || p.UserID != "CN=node" {

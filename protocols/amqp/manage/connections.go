@@ -1,9 +1,13 @@
 package manage
 
 import (
+	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
+	"strings"
+	"time"
 
 	"polylog/core"
 	"polylog/protocols/amqp"
@@ -48,11 +52,29 @@ func (c *call) jsonOfConnection(i *amqp.ConnectionInfo) object {
 		"host": host(i.Server), "port": i.Server.Port(), "peer_host": host(i.Client), "peer_port": i.Client.Port(),
 		"connected_at": i.Connected.UnixMilli(), "channel_max": i.ChannelMax, "frame_max": i.FrameMax, "timeout": int64(i.Heartbeat.Seconds()),
 		"channels": len(i.Channels), "client_properties": jsonOfTable(i.Properties), "recv_oct": i.Received,
-		"ssl": false, "ssl_protocol": nil, "ssl_key_exchange": nil, "ssl_cipher": nil, "ssl_hash": nil,
-		"peer_cert_subject": nil, "peer_cert_issuer": nil, "peer_cert_validity": nil,
 	}
+	maps.Copy(o, jsonOfTLS(i.TLS))
 	if v, ok := i.Properties.Get("connection_name"); ok && v.IsText() {
 		o["user_provided_name"] = v.Str()
+	}
+	return o
+}
+
+// jsonOfTLS is what is said of a connection's encryption; t is nil where there is none.
+func jsonOfTLS(t *tls.ConnectionState) object {
+	o := object{
+		"ssl": t != nil, "ssl_protocol": nil, "ssl_key_exchange": nil, "ssl_cipher": nil, "ssl_hash": nil,
+		"peer_cert_subject": nil, "peer_cert_issuer": nil, "peer_cert_validity": nil,
+	}
+	if t == nil {
+		return o
+	}
+	o["ssl_protocol"] = strings.ToLower(strings.ReplaceAll(tls.VersionName(t.Version), " ", "v")) // tlsv1.3
+	o["ssl_cipher"] = tls.CipherSuiteName(t.CipherSuite)
+	if len(t.PeerCertificates) > 0 {
+		cert := t.PeerCertificates[0]
+		o["peer_cert_subject"], o["peer_cert_issuer"] = cert.Subject.String(), cert.Issuer.String()
+		o["peer_cert_validity"] = cert.NotBefore.UTC().Format(time.RFC3339) + " - " + cert.NotAfter.UTC().Format(time.RFC3339)
 	}
 	return o
 }
@@ -98,13 +120,11 @@ func listConnections(c *call) (any, error) {
 
 // connection is that of the path.
 func (c *call) connection() (*amqp.ConnectionInfo, error) {
-	all := c.opts.AMQP.Connections()
-	for n := range all {
-		if all[n].Name == c.params.Get("connection") {
-			return &all[n], nil
-		}
+	i, ok := c.opts.AMQP.Connection(c.params.Get("connection"))
+	if !ok {
+		return nil, errNotFound
 	}
-	return nil, errNotFound
+	return &i, nil
 }
 
 func getConnection(c *call) (any, error) {
@@ -154,21 +174,27 @@ func listChannelsOfConnection(c *call) (any, error) {
 }
 
 func getChannel(c *call) (any, error) {
-	is := c.opts.AMQP.Connections()
-	for n := range is {
-		for m := range is[n].Channels {
-			i, ch := &is[n], &is[n].Channels[m]
-			if channelName(i, ch) != c.params.Get("channel") {
-				continue
-			}
-			o := c.jsonOfChannel(i, ch)
-			details := []object{}
-			for k := range ch.Consumers {
-				details = append(details, c.jsonOfConsumer(i, ch, &ch.Consumers[k]))
-			}
-			o["consumer_details"] = details
-			return o, nil
+	name := c.params.Get("channel")
+	at := strings.LastIndex(name, " (") // that of its connection is in front
+	if at < 0 {
+		return nil, errNotFound
+	}
+	i, ok := c.opts.AMQP.Connection(name[:at])
+	if !ok {
+		return nil, errNotFound
+	}
+	for m := range i.Channels {
+		ch := &i.Channels[m]
+		if channelName(&i, ch) != name {
+			continue
 		}
+		o := c.jsonOfChannel(&i, ch)
+		details := []object{}
+		for k := range ch.Consumers {
+			details = append(details, c.jsonOfConsumer(&i, ch, &ch.Consumers[k]))
+		}
+		o["consumer_details"] = details
+		return o, nil
 	}
 	return nil, errNotFound
 }

@@ -51,7 +51,7 @@ func start(t testing.TB) *fixture {
 	f.amqp, f.url = clients.Addr().String(), "http://"+api.Addr().String()+"/api/"
 	m := New(Options{
 		Listener: api, Router: f.router, AMQP: s, Started: time.Now(), Logger: slog.New(slog.DiscardHandler), MaxBody: 1 << 20,
-		Listeners: func() []Listener { return []Listener{{"amqp", netip.MustParseAddrPort(f.amqp)}} },
+		Listeners: func() []Listener { return []Listener{{Protocol: "amqp", Addr: netip.MustParseAddrPort(f.amqp)}} },
 		Ready: func() []string {
 			if why := f.why.Load(); why != nil {
 				return *why

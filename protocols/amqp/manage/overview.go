@@ -23,7 +23,7 @@ func (c *call) listeners() []object {
 	all := []object{}
 	for _, l := range c.opts.Listeners() {
 		all = append(all, object{
-			"node": c.node(), "protocol": l.Protocol, "ip_address": l.Addr.Addr().String(), "port": l.Addr.Port(), "socket_opts": []any{}, "tls": false,
+			"node": c.node(), "protocol": l.Protocol, "ip_address": l.Addr.Addr().String(), "port": l.Addr.Port(), "socket_opts": []any{}, "tls": l.TLS,
 		})
 	}
 	return all

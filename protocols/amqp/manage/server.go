@@ -22,6 +22,7 @@ import (
 type Listener struct {
 	Protocol string // as RabbitMQ calls it: amqp, http, mqtt, …
 	Addr     netip.AddrPort
+	TLS      bool
 }
 
 // Options is what a Server needs.
