@@ -315,7 +315,7 @@ func (g *hubGroup) getLocked(id dispatch.ConsumerID, answer func(fromHub)) {
 	d, ok := g.g.Get(id, g.h.r.now(), g.h.serial.Add(1))
 	if !ok {
 		_, there := g.consumers[id]
-		if ready, _, _ := g.g.Counts(); there && ready > 0 {
+		if ready, _, _ := g.g.Counts(); there && ready > 0 && !g.g.Served() {
 			g.getters = append(g.getters, getter{id, answer})
 			g.pumpLocked() // which wants the mark
 			return

@@ -27,9 +27,9 @@ type settler struct {
 
 const (
 	// settleLinger is how long what a consumer said waits for company. Nobody waits for
-	// it but a confirmed acknowledgement; what holds up deliveries does not wait. Nor does a
-	// rejection, which somebody may wait for at the other end of an exchange, unless it
-	// finds others on their way: many would be a command each.
+	// it but a confirmed acknowledgement; what holds up deliveries does not wait. Nor do a
+	// rejection, which somebody may wait for at the other end of an exchange, and room in a queue
+	// that refuses messages, unless they find others on their way: many would be a command each.
 	settleLinger = 2 * time.Millisecond
 	// A batch is full with so many spans, or failures and rejections.
 	settleSpans = 1 << 14
@@ -130,7 +130,7 @@ func (s *settler) add(g *hubGroup, change func(*pendingSettle)) {
 	}
 	spans, slow, rejected := len(p.Done), p.slow(), len(p.Rejected)
 	change(p)
-	p.urgent = p.urgent || len(p.Rejected) > rejected && s.flying == 0
+	p.urgent = p.urgent || s.flying == 0 && (p.SetAloft || len(p.Rejected) > rejected)
 	p.letters = g.rules.letters
 	b.spans += len(p.Done) - spans + 1
 	b.slow += p.slow() - slow

@@ -264,6 +264,38 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// What a consumer can take is for it, whoever asks for a message while it is on its way.
+func TestGetBesideConsumer(t *testing.T) {
+	r, _, _ := atRest(t)
+	for i := range 20 {
+		q := declare(t, r, fmt.Sprint("q", i), router.QueueConfig{})
+		c := consume(t, r, router.ConsumeSpec{Queue: q.ID, Prefetch: 1})
+		g := consume(t, r, router.ConsumeSpec{Queue: q.ID, Getter: true})
+		send(t, r, q.Name.Name, plain("1"))
+		if d, ok, _ := get(t, g); ok {
+			t.Fatalf("got %+v, which the consumer waits for", d)
+		}
+		next(t, c, "1", false)
+		send(t, r, q.Name.Name, plain("2")) // for which it has no credit
+		if d, ok, _ := get(t, g); !ok || string(d.Record.Value) != "2" {
+			t.Fatalf("got %+v, %v", d, ok)
+		}
+	}
+}
+
+// A message that only a ready consumer gets expires when it comes back, though one is ready.
+func TestReturnedAtOnceExpires(t *testing.T) {
+	r, _, _ := atRest(t)
+	q := declare(t, r, "q", router.QueueConfig{Limits: router.QueueLimits{HasTTL: true}})
+	c := consume(t, r, router.ConsumeSpec{Queue: q.ID, Prefetch: 2})
+	send(t, r, "q", plain("1"))
+	d := next(t, c, "1", false)
+	c.Settle(router.Release, 0, []router.Receipt{d.Receipt}, nil)
+	ready(t, r, q, 0)
+	send(t, r, "q", plain("2"))
+	next(t, c, "2", false)
+}
+
 func TestAutoDelete(t *testing.T) {
 	r, _, _ := atRest(t)
 	q := declare(t, r, "q", router.QueueConfig{AutoDelete: true})

@@ -29,6 +29,9 @@ func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error
 		if t := ch.conn.streamInstead(err, name); t != nil {
 			return ch.declaredStream(ctx, t, m.NoWait)
 		}
+		if err == nil {
+			err = ch.use(ctx, q)
+		}
 	} else {
 		q, created, err = ch.declareQueue(ctx, name, m)
 	}
@@ -61,6 +64,19 @@ func (ch *channel) declared(ctx context.Context, q *router.Queue) error {
 
 // number is a count as methods have it.
 func number(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// use has the time begin anew after which a queue that nobody uses is deleted: a passive declaration is a
+// use as others are.
+func (ch *channel) use(ctx context.Context, q *router.Queue) error {
+	if q.Effective().Expires == 0 {
+		return nil
+	}
+	_, _, err := ch.conn.srv.router.DeclareQueue(ctx, ch.conn.principal, q.Name, q.QueueConfig)
+	if core.KindOf(err) == core.Denied { // who may not declare it does not keep it either
+		return nil
+	}
+	return err
+}
 
 // declareQueue finds or creates a queue, and says which. It is nil when it is a stream, and the client
 // has its answer.

@@ -2,8 +2,12 @@ package amqp
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
+	"strconv"
 
 	"polylog/core"
+	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -95,7 +99,9 @@ func (t *transaction) commit(ctx context.Context) error {
 	publishes, keys, answers := t.publishes, t.keys, t.answers
 	*t = transaction{ch: ch}
 	var ops []router.TxOp
+	now := ch.conn.srv.now()
 	for i, out := range publishes {
+		out.postpone(now)
 		ops = append(ops, router.TxOp{To: router.Address{Exchange: out.exchange, Keys: keys[i]}, Batch: out.batch.b})
 	}
 	var aside []func() // of streams, where an answer is room for more and nothing else
@@ -132,6 +138,26 @@ func (t *transaction) commit(ctx context.Context) error {
 		ch.released(a.held)
 	}
 	return nil
+}
+
+// postpone has the time to live of a message begin now, with the commit, and not when it came.
+func (out *publishing) postpone(now int64) {
+	batch := out.batch.b
+	if out.expires == 0 || now == out.at {
+		return
+	}
+	expires := strconv.FormatInt(out.expires+now-out.at, 10)
+	for r, err := range core.Records(batch, len(batch)) {
+		if err != nil {
+			return
+		}
+		i := slices.IndexFunc(r.Headers, func(h core.RecordHeader) bool { return h.Key == message.ExpiresAtHeader })
+		if i < 0 || len(r.Headers[i].Value) != len(expires) {
+			return // it is not of these centuries
+		}
+		copy(r.Headers[i].Value, expires) // which lies in the batch
+	}
+	binary.BigEndian.PutUint32(batch[17:], core.BatchCRC(batch))
 }
 
 // transact waits for what becomes of a transaction.

@@ -50,7 +50,7 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 	}
 	to := router.Address{Exchange: c.inNamespace(m.Exchange), Keys: in.keys} // copied before PublishTo returns
 	out := newPublishing()
-	out.ch, out.ctx, out.exchange, out.batch = ch, ctx, to.Exchange, buf
+	out.ch, out.ctx, out.exchange, out.batch, out.at, out.expires = ch, ctx, to.Exchange, buf, in.now, in.ExpiresAt
 	if m.Mandatory {
 		out.mandatory = &returnable{routingKey: m.RoutingKey, props: *p, body: bytes.Clone(body)}
 	}
@@ -73,6 +73,8 @@ type publishing struct {
 	ctx       context.Context //nolint:containedctx // of the connection, for what is done when the message is there
 	exchange  core.Name
 	batch     *buffer     // the router's until done
+	at        int64       // ms, when it came
+	expires   int64       // ms, as the batch says it; 0: never
 	seq       uint64      // its number for confirms; 0: none is wanted
 	mandatory *returnable // nil: it need not be routed
 

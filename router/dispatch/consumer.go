@@ -90,6 +90,10 @@ func (g *Group) Active() (n int) {
 	return n
 }
 
+// Served reports whether a consumer can take a message: what waits is then for it, and not for a
+// Getter.
+func (g *Group) Served() bool { return g.front() != nil }
+
 // Get makes the next delivery to a Getter and calls it serial; false when there is none for
 // now.
 func (g *Group) Get(id ConsumerID, now int64, serial uint64) (d Delivery, ok bool) {

@@ -153,7 +153,7 @@ func (g *Group) Next(now int64, serial uint64) (d Delivery, ok bool) {
 // deliver makes the next delivery to c, if there is one that may be made.
 func (g *Group) deliver(c *consumer, now int64, serial uint64) (d Delivery, ok bool) {
 	o, back, some := g.next()
-	if !some || o >= g.mark || g.over(o, now) {
+	if !some || o >= g.mark || g.over(o, back, now) {
 		return d, false
 	}
 	g.pull(o)
@@ -179,13 +179,14 @@ func (g *Group) deliver(c *consumer, now int64, serial uint64) (d Delivery, ok b
 	return d, true
 }
 
-// over reports whether the time of the next message is over.
-func (g *Group) over(o core.Offset, now int64) bool {
+// over reports whether the time of the next message is over. One that only a ready consumer gets has had
+// its consumer when it comes back.
+func (g *Group) over(o core.Offset, back bool, now int64) bool {
 	if g.known.Expiry == nil {
 		return false
 	}
 	at := g.expiryOf(g.ranks[o], o)
-	return at != Immediately && at <= now
+	return at <= now && (at != Immediately || back)
 }
 
 func (g *Group) fly(f *flight) {

@@ -33,7 +33,7 @@ var NoLimits = Limits{MaxLength: -1, MaxBytes: -1}
 // same of all: no expiry, no size.
 type Known struct {
 	// Expiry is when a message expires, in ms: Never, or Immediately for one that only a
-	// consumer that is ready gets.
+	// consumer that is ready gets, and once only.
 	Expiry func(core.Offset) int64
 	// Size is how many bytes a message counts for.
 	Size func(core.Offset) int64

@@ -125,7 +125,7 @@ func (m *model) next(prefer ConsumerID) (o core.Offset, c *modelConsumer) {
 // over reports whether the time of a message is over that no ready consumer may get then.
 func (m *model) over(o core.Offset, now int64) bool {
 	at := m.offsets[o].expiry
-	return at != Immediately && at <= now
+	return at <= now && (at != Immediately || m.offsets[o].state == back)
 }
 
 // head is the message that is to go first, of a priority or, where that is -1, of all.

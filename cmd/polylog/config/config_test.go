@@ -87,7 +87,7 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		{name: "one address twice", args: []string{"--http-listen=:9000", "--kafka-listen=:9000"}, want: "both are :9000"},
 		{name: "pairs too deep", yaml: "broker-config:\n  max.connections: 1\n  num: {partitions: 6}\n", want: "line 3: broker-config: num: want a single value"},
 		{name: "level", args: []string{"--log-level=loud"}, want: `--log-level: "loud" is none of debug, info, warn, error`},
-		{name: "caches above the limit", args: []string{"--memory-limit=32MiB"}, want: "less than log-cache and index-cache"},
+		{name: "caches above the limit", args: []string{"--memory-limit=20MiB"}, want: "less than log-cache and index-cache"},
 		{name: "no such file", args: []string{"--config=/nonexistent/p.yaml"}, want: "/nonexistent/p.yaml"},
 	}
 	for _, c := range cases {
