@@ -7,6 +7,7 @@ require (
 	github.com/twmb/franz-go v1.22.3
 	github.com/twmb/franz-go/pkg/kadm v1.20.0
 	polylog/compat/harness v0.0.0
+	polylog/compat/http v0.0.0
 	polylog/compat/mqtt v0.0.0
 )
 
@@ -18,5 +19,6 @@ require (
 
 replace (
 	polylog/compat/harness => ../harness
+	polylog/compat/http => ../http
 	polylog/compat/mqtt => ../mqtt
 )

@@ -89,7 +89,7 @@ func (c *cluster) killAll() {
 }
 
 func (n *node) args() []string {
-	a := []string{"--node-id", n.id, "--node-listen", n.peer, "--segment-size", "4MiB"}
+	a := []string{"--node-id", n.id, "--node-listen", n.peer, "--segment-size", "4MiB", "--webhook-allow", "127.0.0.0/8"}
 	if len(n.joining) > 0 {
 		a = append(a, "--join", strings.Join(n.joining, ","))
 	}

@@ -21,6 +21,7 @@ var scenarios = []scenario{
 	{"what must not join is refused", false, refusals},
 	{"rolling restart, or upgrade", false, rollingRestart},
 	{"wills of a killed node's clients", false, wills},
+	{"subscriptions of a killed node", false, webhooks},
 	{"kill -9 of each node", true, killEach},
 	{"a node is removed", false, removed},
 	{"... and joins with an empty directory", true, rejoined},
