@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"protocols/amqp/manage":   {"core", "core/message", "router", "protocols/amqp", "protocols/amqp/spec", "protocols/http/front"},
 	"protocols/amqp/spec/gen": {},
 	"protocols/mqtt":          {"core", "core/accept", "core/message", "core/topicfilter", "core/wire", "router"},
-	"protocols/http":          {"core", "core/message", "core/wire", "router", "router/admin", "protocols/http/console", "protocols/http/front", "protocols/http/filter", "protocols/http/hook", "protocols/http/subscription", "protocols/http/webhook"},
+	"protocols/http":          {"core", "core/message", "core/wire", "router", "router/admin", "protocols/http/console", "protocols/http/front", "protocols/http/filter", "protocols/http/hook", "protocols/http/publish", "protocols/http/subscription", "protocols/http/webhook"},
 	"protocols/http/front":    {"core"},
 	"protocols/http/console":  {"protocols/http/front"},
 	"cmd/polylog/config":      {"router", "protocols/mqtt"},
@@ -52,12 +52,14 @@ var mayImport = map[string][]string{
 
 	"protocols/http/filter":       {"core", "core/message"},
 	"protocols/http/hook":         {"core", "protocols/http/front", "protocols/http/subscription"},
+	"protocols/http/kafkarest":    {"core", "protocols/http/front", "protocols/http/publish", "protocols/kafka", "router"},
+	"protocols/http/publish":      {"core", "router"},
 	"protocols/http/subscription": {"core", "router", "protocols/http/filter"},
 	"protocols/http/webhook":      {"core", "core/message", "router", "protocols/http/filter", "protocols/http/subscription"},
 
 	"cmd/polylog": {
 		"core", "core/certs", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
-		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/webhook", "cmd/polylog/config", "cmd/polylog/rest",
+		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/kafkarest", "protocols/http/webhook", "cmd/polylog/config", "cmd/polylog/rest",
 	},
 }
 

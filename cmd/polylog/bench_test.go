@@ -20,7 +20,7 @@ func benchBroker(b *testing.B, flush string) (*router.Router, []core.QueueID) {
 	c.DataDir, c.Flush = b.TempDir(), flush
 	c.ManagementListen = config.Off
 	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, config.Off
-	c.MQTTListen, c.MQTTWSListen = config.Off, config.Off
+	c.MQTTListen, c.MQTTWSListen, c.KafkaRESTListen = config.Off, config.Off, config.Off
 	br := newBroker(b.Context(), c, slog.New(slog.DiscardHandler), func(err error) { b.Error(err) })
 	if err := br.start(); err != nil {
 		b.Fatal(err)

@@ -55,7 +55,7 @@ type broker struct {
 	router       *router.Router
 	admin        *admin.Server
 	clients      router.Clients
-	kafka        *kafka.Server // nil: there is no listener
+	kafka        *kafka.Server // nil: neither Kafka nor its REST interface has a listener
 
 	phase atomic.Pointer[string]       // what it waits for; empty when it is ready
 	node  atomic.Pointer[cluster.Node] // nil until it has started
@@ -100,6 +100,7 @@ func (b *broker) start() error {
 		{"pushing webhooks", b.pushWebhooks},
 		{"opening the REST interface", b.openHTTP},
 		{"binding the management listener", b.serveManagement},
+		{"binding the Kafka REST listener", b.serveKafkaREST},
 		{"binding the MQTT listeners", b.serveMQTT},
 		{"announcing this node", b.announce},
 	} {

@@ -58,7 +58,7 @@ func (b *broker) probe(ctx context.Context) error {
 		}
 	}
 	for _, l := range []struct{ name, addr string }{
-		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"management", b.config.ManagementListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
+		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"management", b.config.ManagementListen}, {"kafka-rest", b.config.KafkaRESTListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
 	} {
 		ln, err := bind(ctx, l.name, l.addr)
 		if err == nil && ln != nil {
@@ -230,15 +230,18 @@ func (b *broker) makeRoom(ctx context.Context) error {
 
 func (b *broker) serveKafka(ctx context.Context) error {
 	ln, err := b.listen(ctx, "kafka", b.config.KafkaListen)
-	if ln == nil {
+	if err != nil || ln == nil && b.config.KafkaRESTListen == config.Off {
 		return err
 	}
 	o := kafkaOptions(b.config, b.router.BrokerConfig())
-	o.Router, o.Listeners, o.Logger, o.Registerer, o.Clock = b.router, []net.Listener{ln}, b.log, b.metrics, b.now
+	o.Router, o.Logger, o.Registerer, o.Clock = b.router, b.log, b.metrics, b.now
 	o.Clients = &b.clients
+	if ln != nil {
+		o.Listeners = []net.Listener{ln}
+	}
 	s, err := kafka.New(o)
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return errors.Join(err, closeAll(o.Listeners))
 	}
 	b.kafka = s
 	b.later(s.Close)

@@ -10,15 +10,17 @@ cp clients/presets.cjs "$cache/" # packages are looked for beside it
 python=$cache/venv/bin/python
 
 serve() {
-  broker http --webhook-allow 127.0.0.0/8 "$@"
+  broker "http kafka-rest" --webhook-allow 127.0.0.0/8 "$@"
   HTTP=$(address http)
-  export HTTP
+  KAFKA_REST=$(address kafka-rest)
+  export HTTP KAFKA_REST
 }
 serve
 check "OpenAPI: every call, and each answer" "$python" clients/openapi.py
 check "Standard Webhooks' library, both ways" "$python" clients/standard.py
 check "cloudevents: binary, structured, batch" "$python" clients/events.py
 check "sseclient and websockets" "$python" clients/streams.py
+check "Kafka REST: requests" "$python" clients/kafkarest.py
 for part in github stripe eventSource; do
   check "Node: $part" node "$cache/presets.cjs" "$part"
 done

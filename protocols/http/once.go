@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/publish"
 	"polylog/router"
 )
 
@@ -26,7 +27,7 @@ func (c *call) noIdempotencyKey() error {
 
 // publishOnce publishes what can be taken of the messages in one step, unless that was done
 // under the key before: then the answer is the same.
-func (c *call) publishOnce(t *router.Topic, d *destination, key string, ms []incoming) error {
+func (c *call) publishOnce(t *router.Topic, d *publish.Destination, key string, ms []incoming) error {
 	if len(key) > maxIdempotencyKey {
 		return invalid("%s has %d bytes, at most %d are allowed", idempotencyKey, len(key), maxIdempotencyKey)
 	}
@@ -37,16 +38,16 @@ func (c *call) publishOnce(t *router.Topic, d *destination, key string, ms []inc
 	c.turn = crc32.ChecksumIEEE([]byte(key)) | 1
 	results := make([]resultJSON, len(ms))
 	batches := c.batches(d, ms, results)
-	if len(batches) == 0 {
+	if len(batches.All) == 0 {
 		return c.answerEach(results)
 	}
-	send := make([]router.QueueBatch, len(batches))
-	for i, b := range batches {
-		data, err := b.builder.Build(nil, core.BatchOptions{Codec: d.codec, Producer: core.Nobody})
+	send := make([]router.QueueBatch, len(batches.All))
+	for i, b := range batches.All {
+		data, err := b.Build(d)
 		if err != nil {
 			return err
 		}
-		send[i] = router.QueueBatch{Queue: d.queues[b.partition], Data: data}
+		send[i] = router.QueueBatch{Queue: d.Queues[b.Partition], Data: data}
 	}
 	offsets, replayed, err := c.router.PublishOnce(c.ctx, c.principal, t, key, [16]byte(c.digest[:16]), idempotencyWindow, send)
 	if err != nil {
@@ -55,15 +56,15 @@ func (c *call) publishOnce(t *router.Topic, d *destination, key string, ms []inc
 	if replayed {
 		c.Response.Header.Set("Idempotency-Replayed", "true")
 	}
-	for i, b := range batches {
-		if len(offsets) != len(batches) { // the topic was changed since: all is stored, elsewhere
-			for _, at := range b.messages {
+	for i, b := range batches.All {
+		if len(offsets) != len(batches.All) { // the topic was changed since: all is stored, elsewhere
+			for _, at := range b.Messages {
 				results[at] = resultJSON{Status: 200}
 			}
 			continue
 		}
-		b.result.Offset = offsets[i]
-		b.report(results)
+		b.Result.Offset = offsets[i]
+		report(b, results)
 	}
 	return c.answerEach(results)
 }

@@ -2,9 +2,9 @@ package httpd
 
 import (
 	"strconv"
-	"sync"
 
 	"polylog/core"
+	"polylog/protocols/http/publish"
 	"polylog/router"
 )
 
@@ -56,7 +56,7 @@ func publishToTopic(c *call) error {
 	if err != nil {
 		return err
 	}
-	d := destination{queues: t.Partitions, maxBytes: t.Config.MaxMessageBytes, codec: codecs[t.Config.CompressionType], topic: &t.Config}
+	d := publish.To(t)
 	if key := string(c.Request.Header.Peek(idempotencyKey)); key != "" {
 		return c.publishOnce(t, &d, key, ms)
 	}
@@ -75,72 +75,30 @@ func publishToQueue(c *call) error {
 	if err != nil {
 		return err
 	}
-	d := destination{queues: []core.QueueID{q.ID}, maxBytes: c.router.BrokerConfig().MessageMaxBytes}
+	d := publish.Destination{Queues: []core.QueueID{q.ID}, MaxBytes: c.router.BrokerConfig().MessageMaxBytes}
 	return c.publish(&d, ms)
 }
 
-// codecs are those of compression.type under which the broker compresses.
-var codecs = map[string]int{"gzip": core.CodecGzip, "snappy": core.CodecSnappy, "lz4": core.CodecLZ4, "zstd": core.CodecZstd}
-
-// destination is where messages go: a topic's partitions, or one queue.
-type destination struct {
-	queues   []core.QueueID
-	maxBytes int // of a batch
-	codec    int
-	topic    *router.TopicConfig // nil: a queue
-}
-
-// check is why a message cannot be taken, or nil.
-func (d *destination) check(m *incoming, now int64) error {
-	switch {
-	case m.err != nil:
-		return m.err
-	case int(m.partition) >= len(d.queues):
-		return core.E(core.NotFound, "there is no partition %d, only %d", m.partition, len(d.queues))
-	case d.topic == nil:
-		return nil
-	case d.topic.Compact && m.Key == nil:
-		return core.E(core.Invalid, "a compacted topic takes no message without a key")
-	case !d.topic.LogAppendTime && (m.Time-now > d.topic.TimestampAfterMaxMS || now-m.Time > d.topic.TimestampBeforeMaxMS):
-		return core.E(core.Invalid, "timestamp %d is too far from the broker's clock, which is at %d", m.Time, now)
-	}
-	return nil
-}
-
-// batch is what goes to one partition in one piece.
-type batch struct {
-	partition int32
-	builder   core.BatchBuilder
-	messages  []int // which of the request's
-	result    router.PublishResult
-}
-
 // publish sends messages on their way, waits until all are committed, and answers.
-func (c *call) publish(d *destination, ms []incoming) error {
+func (c *call) publish(d *publish.Destination, ms []incoming) error {
 	results := make([]resultJSON, len(ms))
 	batches := c.batches(d, ms, results)
-	if late := c.send(d, batches); late {
-		for _, b := range batches {
-			if b.result.Err == nil && b.result.Offset < 0 {
-				b.result.Err = core.E(core.Uncertain, "it was not confirmed in %s: it may be stored, or not", callTimeout)
-			}
-		}
-	}
-	for _, b := range batches {
-		b.report(results)
+	batches.Send(c.ctx, c.router, c.principal)
+	for _, b := range batches.All {
+		report(b, results)
 	}
 	return c.answerEach(results)
 }
 
 // report writes what became of a batch's messages.
-func (b *batch) report(results []resultJSON) {
-	for i, at := range b.messages {
-		if b.result.Err != nil {
-			results[at] = failure(b.result.Err)
+func report(b *publish.Batch, results []resultJSON) {
+	for i, at := range b.Messages {
+		if b.Result.Err != nil {
+			results[at] = failure(b.Result.Err)
 			continue
 		}
-		offset := b.result.Offset + core.Offset(i)
-		results[at] = resultJSON{Status: 200, ID: messageID(b.partition, offset), Partition: &b.partition, Offset: &offset}
+		offset := b.Result.Offset + core.Offset(i)
+		results[at] = resultJSON{Status: 200, ID: messageID(b.Partition, offset), Partition: &b.Partition, Offset: &offset}
 	}
 }
 
@@ -150,40 +108,34 @@ func messageID(partition int32, o core.Offset) string {
 }
 
 // batches spreads messages over partitions. What cannot be taken has its result at once.
-func (c *call) batches(d *destination, ms []incoming, results []resultJSON) (all []*batch) {
+func (c *call) batches(d *publish.Destination, ms []incoming, results []resultJSON) *publish.Batches {
 	now := c.srv.opts.now()
-	open := make(map[int32]*batch, min(len(ms), len(d.queues)))
+	batches := d.NewBatches()
 	for i := range ms {
 		m := &ms[i]
-		if err := d.check(m, now); err != nil {
+		err := m.err
+		if err == nil {
+			err = d.Check(m.partition, m.Key, m.Time, now)
+		}
+		if err != nil {
 			results[i] = failure(err)
 			continue
 		}
 		p := m.partition
-		switch {
-		case p >= 0:
-		case m.Key != nil:
-			p = int32(core.PartitionOf(m.Key, len(d.queues)))
-		default: // all that have no key of a request stay together
-			p = c.keyless(len(d.queues))
+		if p < 0 { // all that have no key of a request stay together
+			p = d.Partition(m.Key, c.keyless())
 		}
-		b := open[p]
-		if b == nil || b.builder.Size()+sizeBound(m) > d.maxBytes {
-			b = &batch{partition: p, result: router.PublishResult{Offset: -1}}
-			all, open[p] = append(all, b), b
-		}
-		m.AppendTo(&b.builder)
-		b.messages = append(b.messages, i)
+		batches.Add(i, p, sizeBound(m), m.AppendTo)
 	}
-	return all
+	return batches
 }
 
-// keyless is the partition of this request's messages without a key.
-func (c *call) keyless(partitions int) int32 {
+// keyless chooses the partition of this request's messages without a key.
+func (c *call) keyless() uint32 {
 	if c.turn == 0 {
 		c.turn = c.srv.turn.Add(1)
 	}
-	return int32(c.turn % uint32(partitions))
+	return c.turn
 }
 
 // sizeBound is an upper bound of what a message takes in a batch, in bytes.
@@ -194,41 +146,4 @@ func sizeBound(m *incoming) int {
 		n += 48 + len(m.Headers[i].Name) + len(m.Headers[i].Value.Bytes())
 	}
 	return n
-}
-
-// send publishes batches and waits; late is true when the wait was given up.
-func (c *call) send(d *destination, batches []*batch) (late bool) {
-	var mu sync.Mutex // guards the batches' results, left and late
-	left := len(batches)
-	all := make(chan struct{})
-	done := func(b *batch, r router.PublishResult) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !late {
-			b.result = r
-		}
-		if left--; left == 0 {
-			close(all)
-		}
-	}
-	for _, b := range batches {
-		data, err := b.builder.Build(nil, core.BatchOptions{Codec: d.codec, Producer: core.Nobody})
-		if err != nil {
-			done(b, router.PublishResult{Offset: -1, Err: err})
-			continue
-		}
-		c.router.PublishChecked(c.principal, nil, d.queues[b.partition], data, func(r router.PublishResult) { done(b, r) })
-	}
-	if len(batches) == 0 {
-		return false
-	}
-	select {
-	case <-all:
-		return false
-	case <-c.ctx.Done():
-		mu.Lock()
-		defer mu.Unlock()
-		late = left > 0
-		return late
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/message"
+	"polylog/protocols/http/front"
 	"polylog/protocols/http/subscription"
 	"polylog/router"
 )
@@ -67,7 +68,7 @@ func pull(c *call) error {
 	if err := p.run(); err != nil && len(p.got) == 0 {
 		return err
 	}
-	if gone(c.Conn()) {
+	if front.Gone(c.Conn()) {
 		p.giveBack()
 		return core.E(core.Closed, "the client is gone")
 	}
@@ -199,7 +200,7 @@ func (p *puller) run() error {
 		case <-p.api.ctx.Done():
 			return core.E(core.Closed, "this node is shutting down")
 		case <-peek.C:
-			if gone(p.Conn()) {
+			if front.Gone(p.Conn()) {
 				return core.E(core.Closed, "the client is gone")
 			}
 		}

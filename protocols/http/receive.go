@@ -12,6 +12,7 @@ import (
 	"polylog/core"
 	"polylog/core/message"
 	"polylog/protocols/http/front"
+	"polylog/protocols/http/publish"
 	"polylog/router"
 )
 
@@ -109,30 +110,27 @@ func (c *call) store(k *keptHook, m *incoming) error {
 	if err != nil {
 		return err
 	}
-	d := destination{queues: t.Partitions, maxBytes: t.Config.MaxMessageBytes, codec: codecs[t.Config.CompressionType], topic: &t.Config}
+	d := publish.To(t)
 	results := make([]resultJSON, 1)
 	batches := c.batches(&d, []incoming{*m}, results)
-	if len(batches) == 0 {
+	if len(batches.All) == 0 {
 		return c.answerEach(results)
 	}
-	b, replayed := batches[0], false
+	b, replayed := batches.All[0], false
 	if m.MessageID == "" {
-		c.send(&d, batches)
-		if err := b.result.Err; err != nil {
+		batches.Send(c.ctx, c.router, c.principal)
+		if err := b.Result.Err; err != nil {
 			return err
 		}
-		if b.result.Offset < 0 {
-			return core.E(core.Uncertain, "it was not confirmed in %s: it may be stored, or not", callTimeout)
-		}
 	} else {
-		data, err := b.builder.Build(nil, core.BatchOptions{Codec: d.codec, Producer: core.Nobody})
+		data, err := b.Build(&d)
 		if err != nil {
 			return err
 		}
 		// The sender may have changed what does not matter, such as a timestamp: its id says
 		// what is the same.
 		_, replayed, err = c.router.PublishOnce(c.ctx, c.principal, t, onceKey(k.Name, m.MessageID), [16]byte{}, time.Duration(k.settings.WindowMs)*time.Millisecond,
-			[]router.QueueBatch{{Queue: d.queues[b.partition], Data: data}})
+			[]router.QueueBatch{{Queue: d.Queues[b.Partition], Data: data}})
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,13 @@
 package httpd
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/publish"
 	"polylog/router"
 )
 
@@ -107,19 +107,7 @@ func (c *call) topic(op router.Operation) (*router.Topic, error) {
 }
 
 func (c *call) findTopic(n core.Name) (*router.Topic, error) {
-	if t, ok := c.router.Topic(n); ok {
-		return t, nil
-	}
-	if err := router.CheckTopicName(n.Name); err != nil {
-		return nil, err
-	}
-	if err := c.router.Sync(c.ctx); err != nil {
-		return nil, err
-	}
-	if t, ok := c.router.Topic(n); ok {
-		return t, nil
-	}
-	return nil, core.E(core.NotFound, "topic %s does not exist", n)
+	return publish.Find(c.ctx, c.router, n)
 }
 
 func getTopic(c *call) error {
@@ -254,27 +242,7 @@ func getTopicConfigs(c *call) error {
 	return c.answer(200, answer)
 }
 
-// topicToWrite finds the topic that is published to, or makes it, where the configuration
-// allows that, as Kafka's producers have it.
+// topicToWrite finds the topic that is published to, or makes it, where that is allowed.
 func (c *call) topicToWrite(n core.Name) (*router.Topic, error) {
-	if t, ok := c.router.Topic(n); ok {
-		return t, nil
-	}
-	if err := c.may(router.OpWrite, router.ResourceTopic, n); err != nil {
-		return nil, err
-	}
-	t, err := c.findTopic(n)
-	if core.KindOf(err) != core.NotFound || !c.router.BrokerConfig().AutoCreateTopics {
-		return t, err
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, autoCreateWait)
-	defer cancel()
-	t, err = c.router.CreateTopic(ctx, c.principal, router.TopicSpec{Name: n, Partitions: -1})
-	if core.KindOf(err) == core.Exists {
-		return c.findTopic(n) // another call was faster
-	}
-	return t, err
+	return publish.FindOrCreate(c.ctx, c.router, c.principal, n)
 }
-
-// autoCreateWait bounds how long a publish waits for the topic that it makes.
-const autoCreateWait = 5 * time.Second

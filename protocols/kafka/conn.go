@@ -59,6 +59,9 @@ func newConn(srv *Server, nc net.Conn, cancel context.CancelFunc) *conn {
 		room:   make(chan struct{}, 1),
 	}
 	c.session = session{srv: srv, conn: c}
+	if in, ok := nc.(insideConn); ok {
+		c.session.principal = in.caller.Principal
+	}
 	return c
 }
 

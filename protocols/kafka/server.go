@@ -22,7 +22,7 @@ import (
 // Options say what a Server serves and how much of the machine it may use.
 type Options struct {
 	Router     *router.Router
-	Listeners  []net.Listener // taken over: Close closes them
+	Listeners  []net.Listener // taken over: Close closes them; none: only other protocols are served
 	Advertised string         // host:port that clients are told; else the address that each came by
 	Rack       string
 	Namespace  string // of the clients' topics and groups, core.DefaultNamespace when empty
@@ -111,8 +111,8 @@ type Server struct {
 // New makes a Server. Serve starts it.
 func New(o Options) (*Server, error) {
 	o.ensureDefaults()
-	if len(o.Listeners) == 0 || o.Router == nil {
-		return nil, errors.New("kafka: no listener or no router")
+	if o.Router == nil {
+		return nil, errors.New("kafka: no router")
 	}
 	reserve := max(o.RequestMemory/16, 1)
 	s := &Server{
@@ -139,9 +139,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections until Close. It returns at once.
+// Serve accepts connections until Close, other nodes' and other protocols' too. It returns at once.
 func (s *Server) Serve() {
 	s.wg.Go(s.groups.run)
+	s.router.ServePeers(insideService, s.serveInside)
 	for _, l := range s.opts.Listeners {
 		s.wg.Go(func() { accept.Loop(l, s.stopping, s.log, s.startConn) })
 	}
@@ -172,8 +173,10 @@ func (s *Server) startConn(nc net.Conn) {
 	go func() {
 		defer s.wg.Done()
 		defer cancel()
-		leave := s.opts.Clients.Add(c.describe)
-		defer leave()
+		if _, inside := nc.(insideConn); !inside { // whose client the other protocol lists
+			leave := s.opts.Clients.Add(c.describe)
+			defer leave()
+		}
 		c.serve(ctx)
 		s.mu.Lock()
 		delete(s.conns, c)

@@ -26,16 +26,18 @@ type Config struct {
 	NodeID   string `key:"node-id" kind:"name" doc:"This node's name in the cluster. A number is the broker id that Kafka clients see; for any other name they see a number made from it. It is fixed when the data directory is created: empty means the directory's own, and 1 for a new one."`
 	AddrFile string `key:"addr-file" doc:"File that gets one name=host:port line per listener as soon as all of them accept connections, written whole or not at all."`
 
-	KafkaListen      string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
-	KafkaAdvertise   string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
-	AMQPListen       string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
-	AMQPSListen      string `key:"amqps-listen" kind:"address" default:"off" doc:"Address for AMQP 0-9-1 clients over TLS, port 5671 by custom; it needs tls-cert and tls-key."`
-	HTTPListen       string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, the console, health checks, metrics and profiles."`
-	ManagementListen string `key:"management-listen" kind:"address" default:"127.0.0.1:15672" doc:"Address of RabbitMQ's management API, for rabbitmqadmin, exporters and health probes. Its users are AMQP's."`
-	MQTTListen       string `key:"mqtt-listen" kind:"address" default:"127.0.0.1:1883" doc:"Address for MQTT clients."`
-	MQTTSListen      string `key:"mqtts-listen" kind:"address" default:"off" doc:"Address for MQTT clients over TLS, port 8883 by custom; it needs tls-cert and tls-key."`
-	MQTTWSListen     string `key:"mqtt-ws-listen" kind:"address" default:"127.0.0.1:8083" doc:"Address for MQTT clients over WebSocket, under any path."`
-	NodeListen       string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
+	KafkaListen        string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
+	KafkaAdvertise     string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
+	AMQPListen         string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
+	AMQPSListen        string `key:"amqps-listen" kind:"address" default:"off" doc:"Address for AMQP 0-9-1 clients over TLS, port 5671 by custom; it needs tls-cert and tls-key."`
+	HTTPListen         string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, the console, health checks, metrics and profiles."`
+	ManagementListen   string `key:"management-listen" kind:"address" default:"127.0.0.1:15672" doc:"Address of RabbitMQ's management API, for rabbitmqadmin, exporters and health probes. Its users are AMQP's."`
+	KafkaRESTListen    string `key:"kafka-rest-listen" kind:"address" default:"127.0.0.1:8082" doc:"Address of the Kafka REST interface, for programs that were written for Confluent's REST proxy."`
+	KafkaRESTAdvertise string `key:"kafka-rest-advertise" kind:"advertise" doc:"host:port that clients of the Kafka REST interface are told to use for a consumer instance, which belongs to this node; empty means the one that each of them came by. It must be set in a cluster that is reached by one address."`
+	MQTTListen         string `key:"mqtt-listen" kind:"address" default:"127.0.0.1:1883" doc:"Address for MQTT clients."`
+	MQTTSListen        string `key:"mqtts-listen" kind:"address" default:"off" doc:"Address for MQTT clients over TLS, port 8883 by custom; it needs tls-cert and tls-key."`
+	MQTTWSListen       string `key:"mqtt-ws-listen" kind:"address" default:"127.0.0.1:8083" doc:"Address for MQTT clients over WebSocket, under any path."`
+	NodeListen         string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
 
 	NodeAdvertise string        `key:"node-advertise" kind:"advertise" section:"Cluster" doc:"host:port under which the other nodes reach this one; empty means node-listen. It must be set where that is not the way, such as with 0.0.0.0 or behind a port mapping."`
 	Join          Addresses     `key:"join" doc:"Addresses of nodes of a cluster, separated by commas. A node with a new data directory joins their cluster instead of beginning one; later starts ignore it."`
@@ -160,6 +162,7 @@ func (c *Config) validateListeners() error {
 		{"mqtts-listen", c.MQTTSListen},
 		{"http-listen", c.HTTPListen},
 		{"management-listen", c.ManagementListen},
+		{"kafka-rest-listen", c.KafkaRESTListen},
 		{"node-listen", c.NodeListen},
 		{"mqtt-listen", c.MQTTListen},
 		{"mqtt-ws-listen", c.MQTTWSListen},

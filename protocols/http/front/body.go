@@ -76,7 +76,7 @@ func (b *Budget) Release() {
 // whoever keeps bytes of it copies them. wait ends the waiting for memory.
 func (b *Budget) Body(wait context.Context, ctx *fasthttp.RequestCtx, limit int) ([]byte, error) {
 	n := ctx.Request.Header.ContentLength()
-	if n == -1 && bothLengths(ctx.Request.Header.RawHeaders()) {
+	if BothLengths(ctx) {
 		ctx.SetConnectionClose()
 		return nil, &Problem{Status: 400, Code: "bad_request", Detail: "both Content-Length and Transfer-Encoding are given"}
 	}
@@ -144,12 +144,12 @@ func unread(ctx *fasthttp.RequestCtx, err error) error {
 // tooLarge refuses a body, after reading what its client is likely to send anyway.
 func tooLarge(ctx *fasthttp.RequestCtx, limit int) error {
 	ctx.SetConnectionClose()
-	drain(ctx)
+	Drain(ctx)
 	return core.E(core.TooLarge, "the body has more than %d bytes", limit)
 }
 
-// drain reads a refused body, up to a bound.
-func drain(ctx *fasthttp.RequestCtx) {
+// Drain reads a refused body, up to a bound.
+func Drain(ctx *fasthttp.RequestCtx) {
 	stream := ctx.RequestBodyStream()
 	if stream == nil || ctx.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 		return
@@ -157,9 +157,13 @@ func drain(ctx *fasthttp.RequestCtx) {
 	_, _ = io.CopyN(io.Discard, stream, drainBytes) // what cannot be read needs no reading
 }
 
-// bothLengths reports whether raw headers have a Content-Length beside the chunked encoding.
-func bothLengths(raw []byte) bool {
-	for line := range bytes.Lines(raw) {
+// BothLengths reports whether a request has a Content-Length beside the chunked encoding: what one
+// reader takes for its end, another one may not.
+func BothLengths(ctx *fasthttp.RequestCtx) bool {
+	if ctx.Request.Header.ContentLength() != -1 {
+		return false
+	}
+	for line := range bytes.Lines(ctx.Request.Header.RawHeaders()) {
 		name, _, _ := bytes.Cut(line, []byte(":"))
 		if strings.EqualFold(string(bytes.TrimSpace(name)), fasthttp.HeaderContentLength) {
 			return true

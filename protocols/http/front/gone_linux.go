@@ -1,4 +1,4 @@
-package httpd
+package front
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone reports whether the client has closed its connection: fasthttp does not say so. What
+// Gone reports whether the client has closed its connection: fasthttp does not say so. What
 // it has sent meanwhile stays unread. A client that closes only its own half counts as gone.
-func gone(c net.Conn) bool {
+func Gone(c net.Conn) bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return false
