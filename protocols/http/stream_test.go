@@ -346,7 +346,7 @@ func TestLastWrite(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
-		defer there.Close()
+		defer func() { _ = there.Close() }()
 		c := &taken{Conn: here, below: here}
 		began := time.Now()
 		for range 2 {
