@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,10 +84,8 @@ func (a *apiFlags) verb(use, short string, args cobra.PositionalArgs, do func(ct
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, arg := range args {
-				if arg == "" {
-					return usageError{errors.New("a name is empty; usage: " + cmd.UseLine())}
-				}
+			if slices.Contains(args, "") {
+				return usageError{errors.New("a name is empty; usage: " + cmd.UseLine())}
 			}
 			return a.call(cmd.Context(), func(ctx context.Context, c *rest.Client) error { return do(ctx, c, args) })
 		},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
@@ -66,9 +67,7 @@ func (a *apiFlags) connections(ctx context.Context, c *rest.Client, q url.Values
 			return err
 		}
 		raw = append(raw, page.Connections...)
-		for node, why := range page.Silent {
-			silent[node] = why
-		}
+		maps.Copy(silent, page.Silent)
 		if page.Next == "" {
 			break
 		}

@@ -78,9 +78,17 @@ func hookDescribe(a *apiFlags) *cobra.Command {
 			row(w, "preset", h.Preset)
 			row(w, "secrets", hints(h.Secrets))
 			for _, s := range []struct{ name, value string }{
-				{"id", h.ID}, {"key", h.Key}, {"type", h.Type}, {"headers", strings.Join(h.Headers, ", ")}, {"username", h.Username},
-				{"signature header", h.SignatureHeader}, {"signature prefix", h.SignaturePrefix}, {"algorithm", h.Algorithm},
-				{"encoding", h.Encoding}, {"signed", h.Signed}, {"timestamp header", h.TimestampHeader},
+				{"id", h.ID},
+				{"key", h.Key},
+				{"type", h.Type},
+				{"headers", strings.Join(h.Headers, ", ")},
+				{"username", h.Username},
+				{"signature header", h.SignatureHeader},
+				{"signature prefix", h.SignaturePrefix},
+				{"algorithm", h.Algorithm},
+				{"encoding", h.Encoding},
+				{"signed", h.Signed},
+				{"timestamp header", h.TimestampHeader},
 			} {
 				row(w, s.name, cmp.Or(s.value, "-"))
 			}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -213,9 +214,7 @@ func (c *Client) try(ctx context.Context, base string, r Request) (*http.Respons
 		return nil, err
 	}
 	for _, h := range []http.Header{c.Header, r.Header} {
-		for k, v := range h {
-			req.Header[k] = v
-		}
+		maps.Copy(req.Header, h)
 	}
 	req.Header.Set("User-Agent", "polylog-cli")
 	if r.Body != nil {
