@@ -33,8 +33,9 @@ func typeOf(header []byte) string {
 
 // embedded is the format that a media type names: application/vnd.kafka.FORMAT.v2+json.
 func embedded(kind string) (f format, ok bool) {
-	name, ok := strings.CutPrefix(kind, "application/vnd.kafka.")
-	if name, ok = strings.CutSuffix(name, ".v2+json"); !ok {
+	name, ours := strings.CutPrefix(kind, "application/vnd.kafka.")
+	name, v2 := strings.CutSuffix(name, ".v2+json")
+	if !ours || !v2 {
 		return "", false
 	}
 	f, ok = formats[name]

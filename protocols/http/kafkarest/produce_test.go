@@ -63,7 +63,7 @@ func TestStreamV3(t *testing.T) {
 	f := start(t, nil)
 	f.topic("t", 2, nil)
 	in, out := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+"/v3/clusters/any/topics/t/records", in)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/v3/clusters/any/topics/t/records", in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestStreamV3(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := <-written; err != nil || resp.StatusCode != 200 {
+	if err := <-written; err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(err, resp.Status)
 	}
 	answers := json.NewDecoder(resp.Body)
@@ -106,7 +106,7 @@ func TestStreamV3(t *testing.T) {
 	if err := answers.Decode(&r); err != nil || r.Code != 400 {
 		t.Fatalf("no object: %+v, %v", r, err)
 	}
-	<-written
+	_ = <-written // the other side reads no more
 	_ = out.Close()
 	if _, err := answers.Token(); err != io.EOF {
 		t.Fatalf("after what cannot be read: %v", err)

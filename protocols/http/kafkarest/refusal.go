@@ -64,7 +64,7 @@ func refusalOf(err error) *refusal {
 	if p, ok := errors.AsType[*front.Problem](err); ok {
 		return &refusal{p.Status, "HTTP " + http.StatusText(p.Status) + ": " + p.Error()}
 	}
-	switch core.KindOf(err) {
+	switch core.KindOf(err) { //nolint:exhaustive // the others are below
 	case core.Invalid, core.OutOfRange, core.Corrupt, core.Exists, core.Conflict, core.Fenced, core.Limit, core.Unsupported:
 		return &refusal{40002, err.Error()}
 	case core.NotFound:
@@ -84,10 +84,10 @@ func refusalOf(err error) *refusal {
 // recordError is what became of one record that was not stored: the proxy knows of those that can
 // be tried again and of those that cannot.
 func recordError(err error) *refusal {
-	switch r := refusalOf(err); {
-	case r.Code == codeDenied || r.Code == codeRetriable:
+	switch r := refusalOf(err); r.Code {
+	case codeDenied, codeRetriable:
 		return r
-	case r.Code == codeTimeout:
+	case codeTimeout:
 		return &refusal{codeRetriable, r.Message}
 	default:
 		return &refusal{codeKafka, r.Message}

@@ -107,10 +107,7 @@ func produceV3(c *call) error {
 	if err := c.may(router.OpWrite, router.ResourceTopic, n); err != nil {
 		return err
 	}
-	var in io.Reader = c.RequestBodyStream()
-	if c.RequestBodyStream() == nil {
-		in = nil
-	}
+	in := c.RequestBodyStream()
 	s := &recordStream{call: c, topic: n, in: in, turn: c.turn.Add(1)}
 	if in == nil {
 		s.ended = true
