@@ -101,6 +101,7 @@ func TestQueues(t *testing.T) {
 	s := newSite(t, nil, nil)
 	s.do("PUT", "/v1/queues/q", `{"deliveryLimit": 3, "deadLetterQueue": "dead"}`).want(t, 201)
 	s.do("PUT", "/v1/queues/q", `{"deliveryLimit": 3, "deadLetterQueue": "dead"}`).want(t, 200)
+	s.do("GET", "/v1/queues/dead", "").want(t, 200)
 	s.do("PUT", "/v1/queues/far", `{"deliveryLimit": 99999999999}`).want(t, 400, "deliveryLimit")
 	s.do("PUT", "/v1/topics/minus", `{"partitions": -1}`).want(t, 400, "partitions")
 	s.do("PUT", "/v1/queues/q", `{"deliveryLimit": 4}`).want(t, 409, `"code":"conflict"`)

@@ -20,7 +20,7 @@ type queueJSON struct {
 // queueSpec is what a queue's creator decides.
 type queueSpec struct {
 	DeliveryLimit   int    `json:"deliveryLimit,omitempty"`
-	DeadLetterQueue string `json:"deadLetterQueue,omitempty"` // in the same namespace
+	DeadLetterQueue string `json:"deadLetterQueue,omitempty"` // in the same namespace; made where it is not there
 	SingleActive    bool   `json:"singleActive,omitempty"`
 }
 
@@ -166,11 +166,16 @@ func putQueue(c *call) error {
 		return err
 	}
 	j := jsonOfQueue(q)
-	switch {
-	case created:
-		return c.answer(201, j)
-	case j.queueSpec != spec:
+	if !created && j.queueSpec != spec {
 		return core.E(core.Conflict, "queue %s is there with other properties", q.Name)
+	}
+	if spec.DeadLetterQueue != "" {
+		if err := c.needQueue(config.DeadLetter); err != nil {
+			return err
+		}
+	}
+	if created {
+		return c.answer(201, j)
 	}
 	return c.answer(200, j)
 }
