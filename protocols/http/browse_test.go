@@ -1,10 +1,14 @@
 package httpd
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"polylog/core"
 )
 
 func TestBrowse(t *testing.T) {
@@ -95,6 +99,16 @@ func TestBrowseForms(t *testing.T) {
 		`"headers":[{"name":"tag","value":"x"}],"contentType":"text/plain","priority":0}`,
 		`"value":"0123","valueBytes":10`)
 	s.do("GET", "/v1/topics/t/messages", "").want(t, 200, `"value":"{\"big\": 12345678901234567890}"`)
+}
+
+// TestFarTimes: a time that JSON cannot say, as of who takes ms for s, stops nobody.
+func TestFarTimes(t *testing.T) {
+	for ms, want := range map[int64]string{1796049334124000: "9999-12-31T23:59:59.999Z", math.MinInt64: "0000-01-01T00:00:00Z"} {
+		b, err := json.Marshal(outgoing(0, &core.Record{Time: ms}, 0))
+		if err != nil || !strings.Contains(string(b), `"timestamp":"`+want+`"`) {
+			t.Errorf("%d: %s, %v", ms, b, err)
+		}
+	}
 }
 
 func TestQueues(t *testing.T) {

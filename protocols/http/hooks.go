@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/protocols/http/hook"
 	"polylog/protocols/http/subscription"
 	"polylog/router"
@@ -61,7 +62,7 @@ func (k *keptHook) write() error {
 
 func (c *call) jsonOfHook(k *keptHook) hookJSON {
 	j := hookJSON{
-		Name: k.Name.Name, Namespace: k.Name.Namespace, Created: time.UnixMilli(k.Created).UTC(), Path: hookPath(k.Name),
+		Name: k.Name.Name, Namespace: k.Name.Namespace, Created: front.Time(k.Created), Path: hookPath(k.Name),
 		Settings: k.settings, Secrets: []subscription.SecretInfo{},
 	}
 	for _, one := range k.secrets.Current(c.srv.opts.now()) {

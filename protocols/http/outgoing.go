@@ -8,6 +8,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/message"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -62,7 +63,7 @@ func reasonOf(d router.Death) string {
 
 func jsonOfDeaths(ds []router.Death) (all []deathJSON) {
 	for _, d := range ds {
-		all = append(all, deathJSON{d.Queue.Name, d.Offset, reasonOf(d), time.UnixMilli(d.Time).UTC()})
+		all = append(all, deathJSON{d.Queue.Name, d.Offset, reasonOf(d), front.Time(d.Time)})
 	}
 	return all
 }
@@ -78,7 +79,7 @@ type headerJSON struct {
 func outgoing(partition int32, r *core.Record, limit int) outgoingJSON {
 	m := message.Read(r)
 	j := outgoingJSON{
-		ID: messageID(partition, r.Offset), Partition: partition, Offset: r.Offset, Timestamp: time.UnixMilli(m.Time).UTC(),
+		ID: messageID(partition, r.Offset), Partition: partition, Offset: r.Offset, Timestamp: front.Time(m.Time),
 		ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, ReplyTo: m.ReplyTo, MessageID: m.MessageID,
 		CorrelationID: string(m.CorrelationID), Type: m.Type, AppID: m.AppID, UserID: m.UserID,
 		Exchange: m.Exchange, RoutingKey: m.RoutingKey, ExpiresAt: timeOrNil(m.ExpiresAt), DeliverAt: timeOrNil(m.DeliverAt),
@@ -112,7 +113,7 @@ func timeOrNil(ms int64) *time.Time {
 	if ms == 0 {
 		return nil
 	}
-	return new(time.UnixMilli(ms).UTC())
+	return new(front.Time(ms))
 }
 
 // textOrBase64 is b as text, where it is UTF-8, else in base64.

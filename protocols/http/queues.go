@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -34,7 +35,7 @@ type countsJSON struct {
 
 func jsonOfQueue(q *router.Queue) queueJSON {
 	return queueJSON{
-		Name: q.Name.Name, Namespace: q.Name.Namespace, Created: time.UnixMilli(q.Created).UTC(),
+		Name: q.Name.Name, Namespace: q.Name.Namespace, Created: front.Time(q.Created),
 		queueSpec: queueSpec{q.DeliveryLimit, q.DeadLetter.Name, q.SingleActive},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -48,7 +49,7 @@ func getMessage(c *call) error {
 	found := false
 	_, err = c.router.Browse(c.principal, q, offset, offset+1, browseScan, func(r router.Browsed) bool {
 		found = r.Offset == offset
-		story.Message, story.Stored = outgoing(int32(partition), &r.Record, int(cut)), time.UnixMilli(r.Time).UTC()
+		story.Message, story.Stored = outgoing(int32(partition), &r.Record, int(cut)), front.Time(r.Time)
 		return false
 	})
 	if err != nil {

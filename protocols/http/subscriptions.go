@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/protocols/http/subscription"
 	"polylog/protocols/http/webhook"
 	"polylog/router"
@@ -50,7 +51,7 @@ type subscriptionJSON struct {
 }
 
 func (c *call) jsonOfSubscription(s *router.Subscription) (j subscriptionJSON, err error) {
-	j = subscriptionJSON{Name: s.Name.Name, Namespace: s.Name.Namespace, Created: time.UnixMilli(s.Created).UTC()}
+	j = subscriptionJSON{Name: s.Name.Name, Namespace: s.Name.Namespace, Created: front.Time(s.Created)}
 	if j.Options, err = subscription.OptionsOf(s); err != nil {
 		return j, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/protocols/http/publish"
 	"polylog/router"
 )
@@ -38,7 +39,7 @@ func jsonOfTopic(t *router.Topic) topicJSON {
 	}
 	return topicJSON{
 		Name: t.Name.Name, Namespace: t.Name.Namespace, ID: t.ID.String(), Internal: t.Internal,
-		Created: time.UnixMilli(t.Created).UTC(), Partitions: len(t.Partitions), Configs: configs,
+		Created: front.Time(t.Created), Partitions: len(t.Partitions), Configs: configs,
 	}
 }
 

@@ -1,6 +1,7 @@
 package kafkarest
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -443,8 +444,8 @@ func commitOffsets(c *call) error {
 				return unprocessed("too many offsets")
 			}
 			for _, o := range request.Offsets {
-				if o.Offset < -1 {
-					return unprocessed("offset may not be negative")
+				if o.Offset < -1 || o.Offset == math.MaxInt64 {
+					return unprocessed("offset may not be negative, nor the last number that there is")
 				}
 				ps = append(ps, position{o.topicPartition, o.Offset + 1, o.Metadata})
 			}

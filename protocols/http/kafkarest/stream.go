@@ -313,7 +313,7 @@ func (s *recordStream) flush(all []json.RawMessage) {
 			}
 			stored[i].Offset = b.Result.Offset + core.Offset(n)
 			if at := b.Result.AppendTime; at >= 0 && d.Topic.LogAppendTime {
-				stored[i].Timestamp = time.UnixMilli(at).UTC()
+				stored[i].Timestamp = front.Time(at)
 			}
 		}
 	}
@@ -334,7 +334,7 @@ func decodeV3(raw json.RawMessage, now int64) (r record, j *storedJSON, err erro
 	if in.Timestamp != nil {
 		r.time = in.Timestamp.UnixMilli()
 	}
-	j = &storedJSON{ErrorCode: 200, Timestamp: time.UnixMilli(r.time).UTC()}
+	j = &storedJSON{ErrorCode: 200, Timestamp: front.Time(r.time)}
 	if r.headers, err = decodeHeaders(in.Headers); err != nil {
 		return r, nil, err
 	}
