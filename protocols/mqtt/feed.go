@@ -139,6 +139,9 @@ func (s *session) readFrom(f *feed) {
 
 // fromFeed sends one message of a feed, or settles it where it is not for the client.
 func (s *session) fromFeed(f *feed, d *router.Delivery) {
+	if d.Redelivered && s.renew(place{f, d.Receipt}) {
+		return
+	}
 	sub := f.sub.Load()
 	m := &message{}
 	name := router.MQTTName(d)
@@ -184,6 +187,22 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 	// What is sent with QoS 2 must have the same packet id when it comes again.
 	as := []router.MQTTAssigned{{PacketID: out.packetID, QoS: 2, Queue: f.queue, Group: f.group, Offset: d.Offset}}
 	s.srv.router.AssignMQTT(s.c.lease, as, func(kinds []core.Kind, err error) { s.assigned(next, kinds, err) })
+}
+
+// renew reports whether a message that comes again is on its way to the client over this very
+// connection: who delivers has changed, and the client gets it once (MQTT-4.4.0-1). What it says of it
+// is of the new delivery then.
+func (s *session) renew(at place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, fl := range s.inflight {
+		if fl.at.feed == at.feed && fl.at.receipt.Offset == at.receipt.Offset {
+			fl.at = at
+			s.inflight[id] = fl
+			return true
+		}
+	}
+	return false
 }
 
 // lined is a message of a feed that is to be sent, in the order in which they came: it waits for

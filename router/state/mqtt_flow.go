@@ -273,9 +273,20 @@ func (s *State) assign(tx txn, c *cursor, m *MQTTSession, what *MQTTAssigned, pl
 			return false, err
 		}
 		tx.Hold(a.Ref.Index)
+	} else if settled, err := s.settledIn(tx, a.Queue, a.Group, a.Offset); err != nil || settled {
+		return false, err // its PUBREC has come meanwhile: the delivery is one of before that
 	}
 	tx.Set(key, a.encode())
 	return true, nil
+}
+
+// settledIn reports whether a group has settled a message.
+func (s *State) settledIn(tx txn, q core.QueueID, group string, o core.Offset) (bool, error) {
+	of, err := s.ackGroups(tx, q)
+	if err != nil || of == nil || of.groups[group] == nil {
+		return false, err
+	}
+	return of.groups[group].acks.Contains(o), nil
 }
 
 // received is a PUBREC: the message is the client's now.

@@ -142,7 +142,7 @@ def queues():
     call("PUT", "/v1/queues/jobs", {"deliveryLimit": 5, "deadLetterQueue": "dead"}, 201)
     call("PUT", "/v1/queues/jobs", {"deliveryLimit": 5, "deadLetterQueue": "dead"})
     call("PUT", "/v1/queues/jobs", {"deliveryLimit": 6}, 409)
-    call("PUT", "/v1/queues/dead", {}, 201)
+    call("PUT", "/v1/queues/dead", {}, 200)
     call("POST", "/v1/queues/jobs/messages", {"messages": [{"value": str(n)} for n in range(6)]})
     call("POST", "/v1/queues/jobs/messages", {"messages": [{"value": "a"}, {"value": "b", "keyBase64": "?"}]}, 207)
     call("POST", "/v1/queues/none/messages", {"messages": [{"value": "a"}]}, 404)
