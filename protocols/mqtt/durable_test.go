@@ -228,3 +228,28 @@ func TestMaxSessionExpiry(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaderChangesInFlight: a dispatcher that begins anew gives what a client has not acknowledged to
+// its connection again, which has sent it already. The client gets it once (MQTT-4.4.0-1), and what it
+// says of it counts.
+func TestLeaderChangesInFlight(t *testing.T) {
+	for qos := byte(1); qos <= 2; qos++ {
+		r1, l1 := routertest.Start(t, nil)
+		r2, l2 := routertest.Join(t, l1, "2", nil)
+		sub := keeping(t, serveOn(t, r1, nil), "sub", false, nil)
+		sub.mustSubscribe("a", qos)
+		pub := connected(t, serveOn(t, r2, nil), "pub", 5)
+		pub.publish("a", "one", qos, 1)
+		one := sub.expect(packets.Publish)
+		l2.SetLeader(true)
+		pub.publish("a", "two", qos, 2)
+		sub.expectMessage("a", "two")
+		sub.acknowledge(&one)
+		if qos == 2 { // of QoS 1 nobody knows when the acknowledgement has arrived
+			l1.SetLeader(true)
+			pub.publish("a", "three", qos, 3)
+			sub.expectMessage("a", "three")
+		}
+		sub.leave()
+	}
+}
