@@ -201,8 +201,11 @@ func (e *exporter) keep() error {
 	if e.file == nil || e.at.Cursor == "" {
 		return nil
 	}
+	if err := e.file.Sync(); err != nil { // a checkpoint of what is not there would be taken for true
+		return err
+	}
 	e.kept = e.at.Bytes
-	return errors.Join(e.file.Sync(), e.at.write(checkpointPath(e.exportFlags.file, "export")))
+	return e.at.write(checkpointPath(e.exportFlags.file, "export"))
 }
 
 // stopped is the error of an export that did not come to its end.

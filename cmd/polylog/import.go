@@ -26,7 +26,7 @@ const (
 	importBytes    = 256 << 10
 )
 
-// importKeep is how often an import notes how far it is.
+// importKeep is how often an import notes how far it is, beside each time that it has to (see send).
 const importKeep = time.Second
 
 // maxComplaints is how many refused messages are named.
@@ -38,9 +38,9 @@ type importFlags struct {
 	keepPartitions, resume, anew bool
 	in                           *bufio.Reader
 	read                         *counter
+	held                         []byte // a message that was read and is of the next request
 	at                           checkpoint
-	kept                         time.Time
-	refused                      int64
+	kept                         time.Time // when that was written last
 }
 
 func newImport(p *process) *cobra.Command {
@@ -53,7 +53,8 @@ func newImport(p *process) *cobra.Command {
 	})
 	cmd.Long = "import publishes what polylog export wrote, or polylog sub -o json, in its order: keys, values, headers, times\n" +
 		"and other properties as they were. --file NAME.gz or NAME.zst is decompressed. Interrupted, it goes on with\n" +
-		"--resume where it was; within an hour nothing is stored twice then, and later at most the last 1000 messages are."
+		"--resume where it was. Within an hour nothing is stored twice then, but for the last message, where that was alone\n" +
+		"in its request, as large ones are; later what was stored in the last second may be."
 	f.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVarP(&f.file, "file", "f", "", "file to read; standard input where there is none")
@@ -95,6 +96,9 @@ func (f *importFlags) run(ctx context.Context, c *rest.Client, topic string) err
 	if err := f.pass(f.at.Lines); err != nil {
 		return err
 	}
+	if err := f.keep(); err != nil { // with the name of the first request
+		return err
+	}
 	bar := newBar(f.process, "bytes", total)
 	defer bar.end()
 	if err := f.publish(ctx, c, bar); err != nil {
@@ -134,41 +138,50 @@ func (f *importFlags) pass(lines int64) error {
 	return nil
 }
 
-// publish publishes all lines, request after request, each when the one before is stored.
+// publish publishes all lines, request after request, each when the one before is stored. What is before a line that
+// cannot be read is stored, too.
 func (f *importFlags) publish(ctx context.Context, c *rest.Client, bar *bar) error {
-	var held []byte // a line that was read and is of the next request
-	for end := false; !end; {
-		var b batch
-		for !end && !b.full {
-			line, err := held, error(nil)
-			if held = nil; line == nil {
-				line, err = readLine(f.in)
-			}
-			switch {
-			case errors.Is(err, io.EOF):
-				end = true
-				continue
-			case err != nil:
-				return fmt.Errorf("line %d: %w", f.at.Lines+int64(b.lines)+1, err)
-			}
-			if len(line) == 0 {
-				b.lines++
-				continue
-			}
-			message, err := importLine(line, f.keepPartitions)
-			if err != nil {
-				return fmt.Errorf("line %d: %w", f.at.Lines+int64(b.lines)+1, err)
-			}
-			if !b.add(message) {
-				held, b.full = line, true
-			}
-		}
-		if err := f.send(ctx, c, &b); err != nil {
+	for {
+		b, end := f.next()
+		if err := f.send(ctx, c, b); err != nil {
 			return err
 		}
 		bar.at(f.read.n)
+		switch {
+		case errors.Is(end, io.EOF):
+			return nil
+		case end != nil:
+			return end
+		}
 	}
-	return nil
+}
+
+// next is the next request. The error is why none can follow it: io.EOF at the end.
+func (f *importFlags) next() (*batch, error) {
+	b := &batch{}
+	if f.held != nil {
+		b.add(f.held)
+		f.held = nil
+	}
+	for {
+		line, err := readLine(f.in)
+		if errors.Is(err, io.EOF) {
+			return b, io.EOF
+		}
+		var message []byte
+		if err == nil && len(line) > 0 {
+			message, err = importLine(line, f.keepPartitions)
+		}
+		switch {
+		case err != nil:
+			return b, fmt.Errorf("line %d: %w", f.at.Lines+int64(b.lines)+1, err)
+		case len(line) == 0:
+			b.lines++
+		case !b.add(message):
+			f.held = message
+			return b, nil
+		}
+	}
 }
 
 // batch is what one request publishes.
@@ -176,7 +189,6 @@ type batch struct {
 	body  bytes.Buffer
 	at    []int64 // the line of each message, counting from the batch's first
 	lines int     // that it is made of, empty ones too
-	full  bool
 }
 
 // add is false where there is no room for a message.
@@ -220,17 +232,25 @@ func (f *importFlags) send(ctx context.Context, c *rest.Client, b *batch) error 
 				f.at.Done++
 				continue
 			}
-			if f.refused++; f.refused <= maxComplaints && i < len(b.at) {
+			if f.at.Refused++; f.at.Refused <= maxComplaints && i < len(b.at) {
 				_, _ = fmt.Fprintf(f.process.err, "polylog: line %d is refused: %s\n", f.at.Lines+b.at[i]+1, one.Detail)
 			}
 		}
 	}
 	f.at.Lines += int64(b.lines)
-	if now := time.Now(); f.file != "" && now.Sub(f.kept) > importKeep {
-		f.kept = now
-		return f.at.write(checkpointPath(f.file, "import"))
+	if len(b.at) == 1 || time.Since(f.kept) > importKeep { // a single message has no key that it would be known by
+		return f.keep()
 	}
 	return nil
+}
+
+// keep notes how far it is.
+func (f *importFlags) keep() error {
+	if f.file == "" {
+		return nil
+	}
+	f.kept = time.Now()
+	return f.at.write(checkpointPath(f.file, "import"))
 }
 
 // stopped is the error of an import that did not come to its end.
@@ -238,7 +258,7 @@ func (f *importFlags) stopped(err error) error {
 	if f.file == "" {
 		return fmt.Errorf("%w; %d messages are stored", err, f.at.Done)
 	}
-	if e := f.at.write(checkpointPath(f.file, "import")); e != nil {
+	if e := f.keep(); e != nil {
 		return errors.Join(err, e)
 	}
 	_, _ = fmt.Fprintf(f.process.err, "polylog: %d messages are stored; go on with --resume\n", f.at.Done)
@@ -254,8 +274,8 @@ func (f *importFlags) finish() error {
 	if err := f.say("%d messages in topic %s", f.at.Done, f.at.Topic); err != nil {
 		return err
 	}
-	if f.refused > 0 {
-		return fmt.Errorf("%d of %d messages were refused", f.refused, f.refused+f.at.Done)
+	if n := f.at.Refused; n > 0 {
+		return fmt.Errorf("%d of %d messages were refused", n, n+f.at.Done)
 	}
 	return nil
 }

@@ -72,11 +72,12 @@ func expand(codec string, r io.Reader) (io.ReadCloser, error) {
 type checkpoint struct {
 	Version int    `json:"version"`
 	Topic   string `json:"topic"`
-	Done    int64  `json:"messages"`         // that are written, or stored
-	Bytes   int64  `json:"bytes"`            // of the file that holds them, compressed
-	Lines   int64  `json:"lines,omitempty"`  // of an import: that were read
-	Cursor  string `json:"cursor,omitempty"` // of an export
-	Run     string `json:"run,omitempty"`    // of an import: names its requests, so that none is done twice
+	Done    int64  `json:"messages"`          // that are written, or stored
+	Bytes   int64  `json:"bytes"`             // of the file that holds them, compressed
+	Lines   int64  `json:"lines,omitempty"`   // of an import: that were read
+	Refused int64  `json:"refused,omitempty"` // of an import: that the broker did not take
+	Cursor  string `json:"cursor,omitempty"`  // of an export
+	Run     string `json:"run,omitempty"`     // of an import: names its requests, so that none is done twice
 }
 
 // checkpointPath is where a transfer's checkpoint is.

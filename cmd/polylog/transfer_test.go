@@ -74,9 +74,96 @@ func TestExportAndImport(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "2 messages in topic partly") || !strings.Contains(errs, "line 3 is refused: ") || !strings.Contains(errs, "1 of 3 messages were refused") {
 		t.Errorf("code %d, %s, %s", code, out, errs)
 	}
-	code, _, errs = call(t, "{\"value\": \"a\"}\nnonsense", "import", "partly", "-s", s.http)
-	if code != exitFailed || !strings.Contains(errs, "line 2: it is no message in JSON") {
+}
+
+// A line that is no message ends an import: what is before it is stored, and what was refused is not forgotten when it
+// goes on.
+func TestImportOfABadLine(t *testing.T) {
+	s := start(t, t.TempDir())
+	const bad, lines = "nonsense", "{\"value\":\"a\"}\n{\"nonsense\":1}\n{\"value\":\"b\"}\n\n%s\n{\"value\":\"d\"}\n"
+	code, _, errs := call(t, fmt.Sprintf(lines, bad), "import", "piped", "-s", s.http)
+	if code != exitFailed || !strings.Contains(errs, "line 5: it is no message in JSON") || !strings.Contains(errs, "2 messages are stored") {
 		t.Errorf("code %d, %s", code, errs)
+	}
+	file := filepath.Join(t.TempDir(), "in.ndjson")
+	write := func(line string) {
+		t.Helper()
+		if err := os.WriteFile(file, fmt.Appendf(nil, lines, line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // it stays where it is
+		write(bad)
+		args := []string{"import", "words", "-f", file, "-s", s.http}
+		if _, err := os.Stat(checkpointPath(file, "import")); err == nil {
+			args = append(args, "--resume")
+		}
+		code, _, errs = call(t, "", args...)
+		if code != exitFailed || !strings.Contains(errs, "line 5: it is no message in JSON") || !strings.Contains(errs, "2 messages are stored; go on with --resume") {
+			t.Errorf("code %d, %s", code, errs)
+		}
+	}
+	write("{\"value\":\"c\"}")
+	code, out, errs := call(t, "", "import", "words", "-f", file, "--resume", "-s", s.http)
+	if code != exitFailed || !strings.Contains(out, "4 messages in topic words") || !strings.Contains(errs, "1 of 5 messages were refused") {
+		t.Errorf("code %d, %s, %s", code, out, errs)
+	}
+	if got := shown(t, s, "words"); len(got) != 4 || !strings.Contains(got[3], `"d"`) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Whenever an import of large messages is killed, each of which is a request, its checkpoint has all but the one that is
+// under way: at most one is stored twice. What names its requests is there before the first.
+func TestImportKeepsSingleMessages(t *testing.T) {
+	s := start(t, t.TempDir())
+	file := filepath.Join(t.TempDir(), "in.ndjson")
+	value := strings.Repeat("x", importBytes/2+1)
+	if err := os.WriteFile(file, []byte(strings.Repeat("{\"value\":\""+value+"\"}\n", 3)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse("http://" + s.http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	var at []checkpoint // when each request comes
+	watch := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := readCheckpoint(checkpointPath(file, "import"))
+		if err != nil || c == nil {
+			t.Errorf("no checkpoint: %v", err)
+			c = &checkpoint{}
+		}
+		at = append(at, *c)
+		proxy.ServeHTTP(w, r)
+	}))
+	defer watch.Close()
+	has(t, must(t, "", "import", "large", "-f", file, "-s", watch.URL), "3 messages in topic large")
+	if len(at) != 3 {
+		t.Fatalf("%d requests", len(at))
+	}
+	for i, c := range at {
+		if c.Lines != int64(i) || c.Done != int64(i) || c.Run == "" || c.Run != at[0].Run {
+			t.Errorf("at request %d the checkpoint was %+v", i, c)
+		}
+	}
+}
+
+// What is not on the disk is not noted as written.
+func TestExportNotesWhatIsWritten(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil { // its Sync fails
+		t.Fatal(err)
+	}
+	e := &exporter{exportFlags: &exportFlags{file: f.Name()}, file: f, at: checkpoint{Version: exportVersion, Cursor: "c", Bytes: 5}}
+	if err := e.keep(); err == nil {
+		t.Error("it is kept")
+	}
+	if c, err := readCheckpoint(checkpointPath(f.Name(), "export")); err != nil || c != nil {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
