@@ -275,7 +275,6 @@ func (f *forwarder) sift(refuse func(*forwarded) error) {
 			}
 			if err := refuse(c); err != nil {
 				all = append(all, answered{c.proposal, outcome{err: err}})
-				c.command.Sequence.End()
 				c.gone = true
 			}
 		}

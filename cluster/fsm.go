@@ -143,9 +143,10 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		return err
 	}
 	f.note(s.index)
+	began := time.Now()
 	if err := f.replay(s.index); err != nil {
 		return err
 	}
-	f.due(0, 0)
+	f.due(0, time.Since(began))
 	return nil
 }

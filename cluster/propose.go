@@ -419,13 +419,9 @@ func (g *group) complete() {
 			err = core.E(core.Internal, "entry %d: %d results for %d commands", g.future.Index(), len(results), len(g.proposals))
 		}
 	}
-	if err != nil { // before anybody is told, and proposes something else
-		for i := range g.proposals {
-			g.proposals[i].command.Sequence.End()
-		}
-	}
 	for i := range g.proposals {
 		if err != nil {
+			g.proposals[i].command.Sequence.End()
 			g.proposals[i].tell(core.Result{}, err)
 		} else {
 			g.proposals[i].tell(results[i], nil)
