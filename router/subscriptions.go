@@ -60,17 +60,22 @@ func (r *Router) SetSubscription(ctx context.Context, p Principal, s Subscriptio
 
 // Subscription finds a subscription. One that this node does not know it asks the leader for.
 func (r *Router) Subscription(ctx context.Context, n core.Name) (*Subscription, error) {
-	s, err := state.ReadSubscription(r.state.Store(), n)
+	s, err := r.KnownSubscription(n)
 	if err != nil || s != nil {
 		return s, err
 	}
 	if err := r.Sync(ctx); err != nil {
 		return nil, err
 	}
-	if s, err = state.ReadSubscription(r.state.Store(), n); err == nil && s == nil {
+	if s, err = r.KnownSubscription(n); err == nil && s == nil {
 		err = core.E(core.NotFound, "subscription %s does not exist", n)
 	}
 	return s, err
+}
+
+// KnownSubscription is a subscription as this node has it; nil where it has none.
+func (r *Router) KnownSubscription(n core.Name) (*Subscription, error) {
+	return state.ReadSubscription(r.state.Store(), n)
 }
 
 // Subscriptions are up to limit of a namespace, by name, after from.

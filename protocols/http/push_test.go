@@ -257,6 +257,29 @@ func TestPushPaused(t *testing.T) {
 	b.do("GET", sub, "").want(t, 200, `"state":"active"`)
 }
 
+// What is published after the answer to :pause is not sent, however soon it comes.
+func TestPushPausesAtOnce(t *testing.T) {
+	k := newSink(t, nil)
+	s := pushTo(t, k.URL, "", "")
+	for n := range 5 {
+		first, later := fmt.Sprint("first ", n), fmt.Sprint("later ", n)
+		s.publish(first)
+		if d := k.next(); d.body != first {
+			t.Fatalf("%+v, want %s", d, first)
+		}
+		s.do("POST", sub+":pause", "").want(t, 204)
+		s.publish(later)
+		s.until("GET", sub, `"counts":{"ready":1,"unsettled":0`) // had it been sent it would be settled
+		if len(k.got) > 0 {
+			t.Fatalf("%+v came while it was paused", <-k.got)
+		}
+		s.do("POST", sub+":enable", "").want(t, 204)
+		if d := k.next(); d.body != later {
+			t.Fatalf("%+v, want %s", d, later)
+		}
+	}
+}
+
 // Subscriptions are found by their name, by what they are of, and by their endpoint.
 func TestSubscriptionSearch(t *testing.T) {
 	k := newSink(t, nil)

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,6 @@ import (
 type endpoint struct {
 	e       *Engine
 	sub     *router.Subscription
-	print   string    // tells whether the subscription changed
 	enabled time.Time // when somebody had it sent to again, last; zero: nobody did
 	options subscription.Options
 	push    *subscription.Push
@@ -31,7 +31,14 @@ type endpoint struct {
 	after  <-chan struct{} // the one before it has ended; nil: there was none
 	ended  chan struct{}
 	cancel context.CancelFunc
-	left   atomic.Bool // alone, by the breaker
+
+	// The engine's own: how many partitions the topic had, which queue of redriven messages there was, and whether
+	// nobody wants the endpoint any more.
+	partitions int
+	redrive    core.QueueID
+	stopped    bool
+
+	left atomic.Bool // alone, by the breaker
 
 	wake chan struct{}
 	back chan sent
@@ -67,9 +74,9 @@ const (
 // stopGrace is how long requests that are under way have to end when the endpoint stops.
 const stopGrace = 2 * time.Second
 
-func newEndpoint(e *Engine, s *router.Subscription, note Note, print string) (*endpoint, error) {
+func newEndpoint(e *Engine, s *router.Subscription, note Note) (*endpoint, error) {
 	p := &endpoint{
-		e: e, sub: s, print: print, note: note, ended: make(chan struct{}),
+		e: e, sub: s, note: note, ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), window: firstWindow,
 	}
 	var err error
@@ -203,6 +210,8 @@ func (p *endpoint) start(ctx context.Context, now time.Time) time.Duration {
 			return min(p.paused.Sub(now), p.dueIn(now))
 		case now.Before(p.next):
 			return min(p.next.Sub(now), p.dueIn(now))
+		case !p.current():
+			return min(lookEvery, p.dueIn(now))
 		}
 		ok, again := p.breaker.allow(now)
 		if !ok {
@@ -227,6 +236,20 @@ func (p *endpoint) start(ctx context.Context, now time.Time) time.Duration {
 			p.back <- sent{item: it, Result: r, abandoned: ctx.Err() != nil && r.Class != ""}
 		})
 	}
+}
+
+// isOf reports whether the endpoint is of a subscription as it is.
+func (p *endpoint) isOf(s *router.Subscription) bool { return reflect.DeepEqual(p.sub, s) }
+
+// current reports whether the subscription is still what is pushed here. Where it is not the engine is about to notice,
+// and nothing is sent until then: whoever changed it and had the answer counts on that for what is published next. A
+// message is taken after all that was applied before it, so that what is looked at here is no older than the message.
+func (p *endpoint) current() bool {
+	s, err := p.e.router.KnownSubscription(p.sub.Name)
+	if err != nil {
+		p.e.logger.Warn("a push subscription cannot be read", "subscription", p.sub.Name, "err", err)
+	}
+	return err == nil && p.isOf(s)
 }
 
 // idleWait is how long an endpoint sleeps that waits for nothing but messages and answers.

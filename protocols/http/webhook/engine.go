@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -155,13 +153,17 @@ func (e *Engine) run(ctx context.Context) {
 
 // count sets the metrics of endpoints.
 func (e *Engine) count() {
-	open := 0
+	open, closed := 0, 0
 	for _, p := range e.endpoints {
-		if p.left.Load() {
+		switch {
+		case p.stopped:
+		case p.left.Load():
 			open++
+		default:
+			closed++
 		}
 	}
-	e.met.endpoints.WithLabelValues("closed").Set(float64(len(e.endpoints) - open))
+	e.met.endpoints.WithLabelValues("closed").Set(float64(closed))
 	e.met.endpoints.WithLabelValues("open").Set(float64(open))
 }
 
@@ -193,9 +195,15 @@ func (e *Engine) scan(ctx context.Context) error {
 		}
 	}
 	for name, p := range e.endpoints {
-		if !wanted[name] {
-			p.cancel()
+		if wanted[name] {
+			continue
+		}
+		p.cancel()
+		p.stopped = true
+		select {
+		case <-p.ended:
 			delete(e.endpoints, name)
+		default: // whoever comes after it waits for it
 		}
 	}
 	return nil
@@ -221,25 +229,21 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 	} else if !s.Topic.IsZero() {
 		return nil // it was deleted
 	}
-	attributes, err := json.Marshal(s.Attributes)
-	if err != nil {
-		return err
-	}
 	redrive := core.QueueID(0)
 	if q, err := e.router.Queue(RedriveQueue(s.Name)); err == nil {
 		redrive = q.ID
 	}
-	print := fmt.Sprint(s.Created, s.Group, partitions, redrive, string(attributes))
 	wanted[s.Name] = true
 	old := e.endpoints[s.Name]
 	enabled := note.EnabledAt != nil && (old == nil || !note.EnabledAt.Equal(old.enabled))
-	if old != nil && old.print == print && !enabled {
+	if old != nil && !old.stopped && old.isOf(s) && old.partitions == partitions && old.redrive == redrive && !enabled {
 		return nil
 	}
-	p, err := newEndpoint(e, s, note, print)
+	p, err := newEndpoint(e, s, note)
 	if err != nil {
 		return err
 	}
+	p.partitions, p.redrive = partitions, redrive
 	if old != nil {
 		old.cancel()
 		p.after = old.ended
