@@ -236,7 +236,8 @@ func TestLeaderChangesInFlight(t *testing.T) {
 	for qos := byte(1); qos <= 2; qos++ {
 		r1, l1 := routertest.Start(t, nil)
 		r2, l2 := routertest.Join(t, l1, "2", nil)
-		sub := keeping(t, serveOn(t, r1, nil), "sub", false, nil)
+		b := serveOn(t, r1, nil)
+		sub := keeping(t, b, "sub", false, nil)
 		sub.mustSubscribe("a", qos)
 		pub := connected(t, serveOn(t, r2, nil), "pub", 5)
 		pub.publish("a", "one", qos, 1)
@@ -250,6 +251,23 @@ func TestLeaderChangesInFlight(t *testing.T) {
 			pub.publish("a", "three", qos, 3)
 			sub.expectMessage("a", "three")
 		}
+		sub.quiet()
+		if n := b.onTheirWay("sub"); n != 0 {
+			t.Errorf("QoS %d: %d messages are still looked for, of which the client said all", qos, n)
+		}
 		sub.leave()
 	}
+}
+
+// onTheirWay is how many messages a client's feeds would find that come again.
+func (b *broker) onTheirWay(client string) (n int) {
+	b.mu.Lock()
+	s := b.clients[client].session
+	b.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.feeds {
+		n += len(f.sent)
+	}
+	return n
 }

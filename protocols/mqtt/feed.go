@@ -18,6 +18,7 @@ type feed struct {
 	queue    core.QueueID
 	group    string
 	shared   bool
+	sent     map[core.Offset]uint16 // packet ids of what is on its way; the session's mu guards it
 }
 
 // place is where a message of a feed is. Its zero value is of no feed.
@@ -195,14 +196,13 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 func (s *session) renew(at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, fl := range s.inflight {
-		if fl.at.feed == at.feed && fl.at.receipt.Offset == at.receipt.Offset {
-			fl.at = at
-			s.inflight[id] = fl
-			return true
-		}
+	id := at.feed.sent[at.receipt.Offset]
+	fl, there := s.inflight[id] // nothing has the packet id 0
+	if there {
+		fl.at = at
+		s.inflight[id] = fl
 	}
-	return false
+	return there
 }
 
 // lined is a message of a feed that is to be sent, in the order in which they came: it waits for
@@ -242,7 +242,7 @@ func (s *session) assigned(l *lined, kinds []core.Kind, err error) {
 	}
 	if l.ready = true; kinds[0] != core.OK { // it is somebody else's by now
 		l.gone = true
-		delete(s.inflight, l.d.packetID)
+		s.untrackLocked(l.d.packetID)
 		s.pumpLocked()
 	}
 	s.sendLineLocked()
@@ -279,6 +279,25 @@ func (s *session) trackLocked(id uint16, fl flight) {
 	s.sends++
 	fl.order = s.sends
 	s.inflight[id] = fl
+	if f := fl.at.feed; f != nil {
+		if f.sent == nil {
+			f.sent = map[core.Offset]uint16{}
+		}
+		f.sent[fl.at.receipt.Offset] = id
+	}
+}
+
+// untrackLocked is the opposite of trackLocked.
+func (s *session) untrackLocked(id uint16) {
+	s.inflight[id].at.leave()
+	delete(s.inflight, id)
+}
+
+// leave has a feed forget what is on its way no more. The session's mu is held.
+func (at place) leave() {
+	if at.feed != nil {
+		delete(at.feed.sent, at.receipt.Offset)
+	}
 }
 
 // unackedLocked is what was sent of feeds with QoS 1, in the order of sending.

@@ -99,7 +99,7 @@ func (s *session) close() {
 	s.ended = true
 	subs, feeds := s.subs, s.feeds
 	for _, l := range s.line {
-		delete(s.inflight, l.d.packetID) // it was not sent
+		s.untrackLocked(l.d.packetID) // it was not sent
 	}
 	s.unacked = s.unackedLocked()
 	s.subs, s.queue, s.inflight, s.walks, s.feeds, s.line = nil, nil, nil, nil, nil, nil
@@ -204,7 +204,7 @@ func (s *session) acked(id uint16, kind byte) {
 		s.srv.router.CompletedMQTT(s.c.lease, []uint16{id}, func(err error) { s.freed(id, err) })
 		return
 	}
-	delete(s.inflight, id)
+	s.untrackLocked(id)
 	s.mu.Unlock()
 	if fl.at.feed != nil {
 		s.settle(fl.at)
@@ -219,7 +219,7 @@ func (s *session) freed(id uint16, err error) {
 		return
 	}
 	s.mu.Lock()
-	delete(s.inflight, id)
+	s.untrackLocked(id)
 	s.mu.Unlock()
 	s.pump()
 }
@@ -240,7 +240,7 @@ func (s *session) received(id uint16, reason byte) {
 		fl.phase = awaitRel
 		s.inflight[id] = fl
 	case refused:
-		delete(s.inflight, id)
+		s.untrackLocked(id)
 	default:
 		fl.phase = awaitComp
 		s.inflight[id] = fl
@@ -269,9 +269,9 @@ func (s *session) owe(id uint16, refused bool, err error) {
 		return
 	}
 	s.mu.Lock()
-	fl, there := s.inflight[id]
-	fl.phase, fl.at, fl.owed = awaitComp, place{}, true
-	if there {
+	if fl, there := s.inflight[id]; there {
+		fl.at.leave()
+		fl.phase, fl.at, fl.owed = awaitComp, place{}, true
 		s.inflight[id] = fl
 	}
 	s.mu.Unlock()
