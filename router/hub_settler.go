@@ -22,7 +22,7 @@ type settler struct {
 	term   core.Term
 	batch  *settleBatch
 	sealed []*settleBatch // full, or urgent; to be proposed now
-	flying int            // proposals without an answer
+	flying int            // batches that were taken and have no answer, of any term
 }
 
 const (
@@ -183,6 +183,7 @@ func (s *settler) urgent() bool {
 	return len(s.sealed) > 0 || s.batch != nil && s.batch.urgent
 }
 
+// take is what is to be proposed now. It is on its way from then on.
 func (s *settler) take() []*settleBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,16 +192,17 @@ func (s *settler) take() []*settleBatch {
 		bs = append(bs, s.batch)
 	}
 	s.batch, s.sealed = nil, nil
+	s.flying += len(bs)
 	return bs
 }
 
-func (s *settler) fly(n int) {
+func (s *settler) landed() {
 	s.mu.Lock()
-	s.flying += n
+	s.flying--
 	s.mu.Unlock()
 }
 
-// propose proposes a batch. Where that fails, or it is not known whether it was done, this
+// propose proposes a batch that was taken. Where that fails, or it is not known whether it was done, this
 // hub has nothing to go on any more, and everything begins anew.
 func (s *settler) propose(b *settleBatch) {
 	cmd := state.Settle{Term: b.term, Groups: make([]state.GroupSettle, len(b.order))}
@@ -210,9 +212,8 @@ func (s *settler) propose(b *settleBatch) {
 		}
 		cmd.Groups[i] = p.GroupSettle
 	}
-	s.fly(1)
 	s.h.r.log.ProposeAsync(cmd.Command(), func(res core.Result, err error) {
-		s.fly(-1)
+		s.landed()
 		if err == nil && res.Err != nil {
 			err = res.Err
 		}
