@@ -58,8 +58,7 @@ func (s *script) subscriptionCommand() (core.Command, func(core.Result) string) 
 	if c, show := s.hookCommand(name); show != nil {
 		return c, show
 	}
-	s.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
-	return core.Command{}, nil
+	return s.mqttCommand()
 }
 
 // everySubscriptionCommand has one of each kind.
