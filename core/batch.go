@@ -139,6 +139,9 @@ func AddSequence(seq, n int32) int32 { return int32((int64(seq) + int64(n)) & 0x
 // BatchHeaderLen long.
 func BatchCRC(b []byte) uint32 { return crc32.Checksum(b[21:], castagnoli) }
 
+// SetBatchCRC writes the checksum of a whole batch that was changed into its header.
+func SetBatchCRC(b []byte) { binary.BigEndian.PutUint32(b[17:], BatchCRC(b)) }
+
 // BatchChecked is the length of what a whole batch's CRC covers, which is its end, and
 // the CRC in its header.
 func BatchChecked(b []byte) (length int, crc uint32) {
@@ -156,7 +159,7 @@ func SetCreateTime(b []byte, ms int64) {
 	}
 	be.PutUint16(b[21:], attributes&^AttrLogAppendTime)
 	be.PutUint64(b[35:], uint64(ms))
-	be.PutUint32(b[17:], BatchCRC(b))
+	SetBatchCRC(b)
 }
 
 // SetLogAppendTime rewrites a whole batch in place as Kafka does for topics with
@@ -165,5 +168,5 @@ func SetLogAppendTime(b []byte, ms int64) {
 	be := binary.BigEndian
 	be.PutUint16(b[21:], be.Uint16(b[21:])|AttrLogAppendTime)
 	be.PutUint64(b[35:], uint64(ms))
-	be.PutUint32(b[17:], BatchCRC(b))
+	SetBatchCRC(b)
 }

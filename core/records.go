@@ -311,7 +311,7 @@ func (l limitedWriter) Write(p []byte) (int, error) {
 // sealBatch fills in a batch's length and checksum.
 func sealBatch(batch []byte) {
 	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-batchLengthEnd))
-	binary.BigEndian.PutUint32(batch[17:], BatchCRC(batch))
+	SetBatchCRC(batch)
 }
 
 // finishBatch appends h, completed, and the records.

@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 	"strconv"
 
@@ -157,7 +156,7 @@ func (out *publishing) postpone(now int64) {
 		}
 		copy(r.Headers[i].Value, expires) // which lies in the batch
 	}
-	binary.BigEndian.PutUint32(batch[17:], core.BatchCRC(batch))
+	core.SetBatchCRC(batch)
 }
 
 // transact waits for what becomes of a transaction.
