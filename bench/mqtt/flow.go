@@ -16,9 +16,9 @@ type flow struct {
 	title       string
 	qos         byte
 	subscribers int
-	// window is how many messages may be under way: with QoS 1 without their PUBACK. Those that
-	// some subscriber has not got are bounded, too, or a broker would have to leave some out.
-	// Of QoS 2 without their PUBCOMP.
+	// window is how many messages may be under way: with QoS 1 without their PUBACK, with QoS 2
+	// without their PUBCOMP. Those that some subscriber has not got are bounded, too, or a broker
+	// would have to leave some out.
 	window int
 	stored bool // the subscribers have sessions that outlive their connections
 }
