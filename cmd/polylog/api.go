@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,13 +52,7 @@ func (a *apiFlags) group(use, short string, verbs ...*cobra.Command) *cobra.Comm
 func (a *apiFlags) client() (*rest.Client, error) {
 	servers := a.servers
 	if len(servers) == 0 {
-		addr := defaultServer
-		for _, kv := range a.process.environ {
-			if v, ok := strings.CutPrefix(kv, config.ServerEnv+"="); ok && v != "" {
-				addr = v
-			}
-		}
-		if err := servers.Set(addr); err != nil {
+		if err := servers.Set(cmp.Or(a.process.env(config.ServerEnv), defaultServer)); err != nil {
 			return nil, usageError{fmt.Errorf("%s: %w", config.ServerEnv, err)}
 		}
 	}

@@ -259,6 +259,20 @@ func TestCompletion(t *testing.T) {
 	}
 	has(t, complete("queue", "create", "x", "-s", s.http, "--dead-letter-queue", "o"), "other\n")
 	has(t, complete("dlq", ""), "redrive")
+	must(t, "a\n", "pub", "orders", "-b", s.kafka)
+	must(t, "", "sub", "orders", "-b", s.kafka, "-g", "billing", "--from", "start", "-n", "1")
+	for _, words := range [][]string{
+		{"topic", "describe", "or"}, {"topic", "delete", "x", "or"}, {"pub", "or"}, {"sub", "or"}, {"group", "reset", "g", "-t", "or"},
+	} {
+		has(t, complete(append([]string{words[0], "-b", s.kafka}, words[1:]...)...), "orders\n", ":4\n")
+	}
+	has(t, complete("group", "-b", s.kafka, "describe", "b"), "billing\n")
+	has(t, complete("sub", "-b", s.kafka, "orders", "-g", "b"), "billing\n")
+	for _, words := range [][]string{{"pub", "-b", s.kafka, "x", "or"}, {"export", "-s", s.http, "x", "or"}, {"sub", "-b", "127.0.0.1:1", "or"}} {
+		if got := complete(words...); strings.Contains(got, "orders") {
+			t.Errorf("%v: %s", words, got)
+		}
+	}
 	if got := complete("queue", "purge", "-s", "127.0.0.1:1", ""); strings.Contains(got, "jobs") {
 		t.Errorf("without a broker: %s", got)
 	}

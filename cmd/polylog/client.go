@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,16 +36,7 @@ func (b *brokerFlags) add(cmd *cobra.Command) {
 
 // seeds are the addresses to begin with.
 func (b *brokerFlags) seeds() []string {
-	addr := b.addr
-	for _, kv := range b.process.environ {
-		if v, ok := strings.CutPrefix(kv, config.ClientEnv+"="); ok && addr == "" {
-			addr = v
-		}
-	}
-	if addr == "" {
-		addr = defaultBroker
-	}
-	return strings.Split(addr, ",")
+	return strings.Split(cmp.Or(b.addr, b.process.env(config.ClientEnv), defaultBroker), ",")
 }
 
 // client connects to the broker, and says at once when nothing answers there: the

@@ -114,13 +114,7 @@ func (n *nodeFlags) defaults() error {
 	if len(n.addrs) > 0 {
 		return nil
 	}
-	addr := defaultNode
-	for _, kv := range n.process.environ {
-		if v, ok := strings.CutPrefix(kv, config.NodeEnv+"="); ok && v != "" {
-			addr = v
-		}
-	}
-	if err := n.addrs.UnmarshalText([]byte(addr)); err != nil {
+	if err := n.addrs.UnmarshalText([]byte(cmp.Or(n.process.env(config.NodeEnv), defaultNode))); err != nil {
 		return fmt.Errorf("%s: %w", config.NodeEnv, err)
 	}
 	return nil

@@ -40,7 +40,7 @@ func newExport(p *process) *cobra.Command {
 	fs.StringVarP(&f.key, "key", "k", "", "messages of this key")
 	fs.BoolVar(&f.resume, "resume", false, "go on with a file that was begun, with the same flags")
 	fs.BoolVar(&f.force, "force", false, "write over a file that is there")
-	cmd.ValidArgsFunction = f.names("topics")
+	cmd.ValidArgsFunction = first(f.names("topics"))
 	return cmd
 }
 

@@ -22,6 +22,7 @@ func newGroup(p *process) *cobra.Command {
 	}
 	b.add(cmd)
 	cmd.AddCommand(groupList(b), groupDescribe(b), groupReset(b), groupDelete(b))
+	completeArgs(cmd, b.groups(), "describe", "reset", "delete")
 	return cmd
 }
 

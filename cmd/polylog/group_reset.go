@@ -31,6 +31,7 @@ func groupReset(b *brokerFlags) *cobra.Command {
 	cmd.Flags().StringArrayVarP(&f.topics, "topic", "t", nil, "topic; may be repeated; default those that the group has positions on")
 	cmd.Flags().Int32SliceVarP(&f.partitions, "partition", "p", nil, "partitions, separated by commas; default all of them")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only print what would be set")
+	_ = cmd.RegisterFlagCompletionFunc("topic", b.topics())
 	return cmd
 }
 

@@ -61,7 +61,7 @@ func newImport(p *process) *cobra.Command {
 	fs.BoolVar(&f.keepPartitions, "keep-partitions", false, "each message into the partition that it was in; else its key decides")
 	fs.BoolVar(&f.resume, "resume", false, "go on with an import that was interrupted")
 	fs.BoolVar(&f.anew, "restart", false, "begin anew though one was interrupted")
-	cmd.ValidArgsFunction = f.names("topics")
+	cmd.ValidArgsFunction = first(f.names("topics"))
 	return cmd
 }
 

@@ -30,6 +30,16 @@ type process struct {
 	environ  []string
 }
 
+// env is a variable of the environment; "" where it is not set.
+func (p *process) env(name string) (value string) {
+	for _, kv := range p.environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks for a graceful end. From then on the default action is

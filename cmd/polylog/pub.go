@@ -40,6 +40,7 @@ func newPub(p *process) *cobra.Command {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every message, name=value; may be repeated")
 	cmd.Flags().Int32VarP(&f.partition, "partition", "p", -1, "partition; -1 chooses by key")
 	cmd.Flags().StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
+	cmd.ValidArgsFunction = first(f.topics())
 	return cmd
 }
 

@@ -39,6 +39,8 @@ func newSub(p *process) *cobra.Command {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text: the value; json: one object per message")
 	cmd.Flags().IntVarP(&f.count, "count", "n", 0, "stop after so many messages; 0 never")
 	cmd.Flags().BoolVarP(&f.toEnd, "to-end", "e", false, "stop at what was the end when it was called; --from is then start unless given")
+	cmd.ValidArgsFunction = f.topics()
+	_ = cmd.RegisterFlagCompletionFunc("group", f.groups())
 	return cmd
 }
 

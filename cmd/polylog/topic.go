@@ -22,6 +22,7 @@ func newTopic(p *process) *cobra.Command {
 	}
 	b.add(cmd)
 	cmd.AddCommand(topicList(b), topicCreate(b), topicDescribe(b), topicAlter(b), topicDelete(b))
+	completeArgs(cmd, b.topics(), "describe", "alter", "delete")
 	return cmd
 }
 
