@@ -29,9 +29,10 @@ func newDLQ(p *process) *cobra.Command {
 
 // deadQueue is a queue that gets dead letters.
 type deadQueue struct {
-	Name   string   `json:"name"`
-	Of     []string `json:"of"` // who lets their dead go there
-	Counts *counts  `json:"counts,omitempty"`
+	Name    string   `json:"name"`
+	Of      []string `json:"of"`                // who lets their dead go there
+	Missing bool     `json:"missing,omitempty"` // it does not exist: the dead are gone
+	Counts  *counts  `json:"counts,omitempty"`
 }
 
 func dlqList(a *apiFlags) *cobra.Command {
@@ -44,6 +45,9 @@ func dlqList(a *apiFlags) *cobra.Command {
 			row(w, "QUEUE\tDEAD LETTERS\tUNSETTLED\tOF")
 			for _, q := range all {
 				ready, unsettled, _, _ := q.Counts.cells()
+				if q.Missing {
+					ready = "missing"
+				}
 				row(w, q.Name, ready, unsettled, cell(strings.Join(q.Of, ", "), 100))
 			}
 		})
@@ -52,6 +56,7 @@ func dlqList(a *apiFlags) *cobra.Command {
 	return cmd
 }
 
+// deadQueues are all queues that others name for their dead, by name.
 func deadQueues(ctx context.Context, c *rest.Client) ([]deadQueue, error) {
 	of := map[string][]string{}
 	err := c.Each(ctx, c.Path("queues"), nil, "queues", 0, func(one json.RawMessage) error {
@@ -81,10 +86,11 @@ func deadQueues(ctx context.Context, c *rest.Client) ([]deadQueue, error) {
 		var q queue
 		var p *rest.Problem
 		err := c.Get(ctx, c.Path("queues", name), nil, &q)
-		if err != nil && (!errors.As(err, &p) || p.Status != http.StatusNotFound) { // it is made for its first dead letter
+		missing := errors.As(err, &p) && p.Status == http.StatusNotFound
+		if err != nil && !missing {
 			return nil, err
 		}
-		all = append(all, deadQueue{name, who, q.Counts})
+		all = append(all, deadQueue{name, who, missing, q.Counts})
 	}
 	slices.SortFunc(all, func(a, b deadQueue) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil

@@ -249,14 +249,18 @@ func (d *doctor) queues(ctx context.Context, c *rest.Client) error {
 
 func (d *doctor) deadLetters(ctx context.Context, c *rest.Client) error {
 	all, err := deadQueues(ctx, c)
-	dead := 0
+	bad := 0
 	for _, q := range all {
-		if q.Counts != nil && q.Counts.Ready > 0 {
-			dead++
+		switch {
+		case q.Missing:
+			bad++
+			d.warn("dead letters", "polylog queue create "+q.Name, "queue %s does not exist: what dies in %s is gone", q.Name, strings.Join(q.Of, ", "))
+		case q.Counts != nil && q.Counts.Ready > 0:
+			bad++
 			d.warn("dead letters", fmt.Sprintf("polylog dlq show %s says why, polylog dlq redrive %[1]s moves them back", q.Name), "%d in queue %s", q.Counts.Ready, q.Name)
 		}
 	}
-	if err == nil && dead == 0 {
+	if err == nil && bad == 0 {
 		d.ok("dead letters", "there are none in %d queues", len(all))
 	}
 	return err

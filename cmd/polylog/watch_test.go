@@ -74,6 +74,9 @@ func TestDoctor(t *testing.T) {
 	must(t, "a\nb\nc\n", "pub", "words", "-b", s.kafka)
 	must(t, "", "sub", "words", "-b", s.kafka, "-g", "readers", "--from", "start", "-n", "1")
 	has(t, do("", "doctor", "--lag", "1"), "it is 2 messages behind", "2 messages wait, 0 consumers read", "1 in queue dead", "polylog dlq redrive dead")
+	do("", "queue", "delete", "dead")
+	has(t, do("", "doctor"), "queue dead does not exist: what dies in queue jobs is gone")
+	has(t, do("", "dlq", "list"), "dead   missing ")
 	var all []finding
 	if err := json.Unmarshal([]byte(do("", "doctor", "-o", "json")), &all); err != nil || len(all) < 5 {
 		t.Errorf("%+v, %v", all, err)
