@@ -61,7 +61,7 @@ type result struct {
 	Times    *times  `json:"milliseconds,omitempty"`
 }
 
-// show prints a result.
+// report prints what was measured.
 func (f *benchFlags) report(messages, bytes int64, took time.Duration, h *histogram) error {
 	seconds := max(took.Seconds(), 1e-9)
 	r := result{messages, bytes, seconds, float64(messages) / seconds, h.times()}

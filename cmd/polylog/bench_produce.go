@@ -28,35 +28,32 @@ func (f *benchFlags) runProduce(ctx context.Context, c *rest.Client, topic strin
 		return err
 	}
 	defer done()
-	run := ctx
+	base, fail := context.WithCancelCause(ctx) // until a client fails
+	defer fail(nil)
+	run := base
 	if f.messages == 0 {
 		var cancel context.CancelFunc
-		run, cancel = context.WithTimeout(ctx, f.duration)
+		run, cancel = context.WithTimeout(base, f.duration)
 		defer cancel()
 	}
-	total := f.messages
-	bar := newBar(f.process, "messages", total)
+	bar := newBar(f.process, "messages", f.messages)
 	defer bar.end()
 	var h histogram
 	var sent, asked atomic.Int64
 	var wg sync.WaitGroup
-	failed := make(chan error, f.clients)
-	stop := make(chan struct{})
-	var once sync.Once
 	begin := time.Now()
 	for range f.clients {
 		send := open()
 		wg.Go(func() {
 			for {
 				n := f.share(&asked)
-				if n == 0 || !f.paced(run, stop, begin, asked.Load()) {
+				if n == 0 || !f.paced(run, begin, asked.Load()) {
 					return
 				}
 				at := time.Now()
 				// What is under way when the time is over is waited for: it is part of the load.
 				if err := send(ctx, n); err != nil {
-					failed <- err
-					once.Do(func() { close(stop) })
+					fail(err)
 					return
 				}
 				h.add(time.Since(at))
@@ -78,12 +75,8 @@ func (f *benchFlags) runProduce(ctx context.Context, c *rest.Client, topic strin
 	}
 	took := time.Since(begin)
 	bar.end()
-	select {
-	case err := <-failed:
-		if ctx.Err() == nil || sent.Load() == 0 {
-			return err
-		}
-	default:
+	if err := context.Cause(base); err != nil && (ctx.Err() == nil || sent.Load() == 0) {
+		return err
 	}
 	return f.report(sent.Load(), sent.Load()*int64(f.size), took, &h)
 }
@@ -98,31 +91,17 @@ func (f *benchFlags) share(asked *atomic.Int64) int {
 }
 
 // paced waits until it is time for message n; it is false when the run is over.
-func (f *benchFlags) paced(ctx context.Context, stop <-chan struct{}, begin time.Time, n int64) bool {
+func (f *benchFlags) paced(ctx context.Context, begin time.Time, n int64) bool {
 	due := time.Duration(0)
 	if f.rate > 0 {
 		due = time.Until(begin.Add(time.Duration(float64(n-int64(f.batch)) / float64(f.rate) * float64(time.Second))))
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-stop:
-		return false
-	default:
-	}
 	if due <= 0 {
-		return true
+		return ctx.Err() == nil
 	}
 	timer := time.NewTimer(due)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-stop:
-		return false
-	case <-timer.C:
-		return true
-	}
+	return wait(ctx, timer.C, nil)
 }
 
 // payload is what every message has: letters that no codec makes much shorter.
@@ -145,15 +124,12 @@ func (f *benchFlags) senders(ctx context.Context, c *rest.Client, topic string) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var mu sync.Mutex // guards all
 	all := []*kgo.Client{first}
 	open = func() sender {
 		k, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.seeds()...), kgo.ClientID("polylog-bench"), kgo.RecordDeliveryTimeout(f.timeout))...)
 		if err != nil {
 			return func(context.Context, int) error { return err }
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		all = append(all, k)
 		return func(ctx context.Context, n int) error {
 			records := make([]*kgo.Record, n)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polylog/cmd/polylog/config"
+	"polylog/cmd/polylog/rest"
 )
 
 // finding is what a check found.
@@ -40,13 +41,10 @@ var errSick = errors.New("checks failed")
 
 func newDoctor(p *process) *cobra.Command {
 	d := &doctor{apiFlags: apiFlags{process: p}}
-	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look for what is wrong, or soon will be, and say what to do; fails when something is", Args: cobra.NoArgs,
-		Long: "doctor asks a broker about its cluster: who answers, leader and majority, clocks, listeners, disk space, open\n" +
-			"files, lag, dead letters, webhooks. With --data-dir it looks at that directory on this machine, too: rights, disk space,\n" +
-			"and how long the disk takes to make a write last. It changes nothing.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
-	}
+	cmd := d.verb("doctor", "Look for what is wrong, or soon will be, and say what to do; fails when something is", cobra.NoArgs, d.run)
+	cmd.Long = "doctor asks a broker about its cluster: who answers, leader and majority, clocks, listeners, disk space, open\n" +
+		"files, lag, dead letters, webhooks. With --data-dir it looks at that directory on this machine, too: rights, disk space,\n" +
+		"and how long the disk takes to make a write last, by a file that it removes. It changes nothing else."
 	d.add(cmd)
 	addOutput(cmd, &d.output)
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "a broker's data directory on this machine, such as "+config.Default().DataDir)
@@ -54,15 +52,7 @@ func newDoctor(p *process) *cobra.Command {
 	return cmd
 }
 
-func (d *doctor) run(ctx context.Context) error {
-	if err := checkOutput(d.output); err != nil {
-		return err
-	}
-	c, err := d.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (d *doctor) run(ctx context.Context, c *rest.Client, _ []string) error {
 	if d.dataDir != "" {
 		d.disk(d.dataDir)
 	}
@@ -75,7 +65,7 @@ func (d *doctor) run(ctx context.Context) error {
 	for _, f := range d.all {
 		failed = failed || f.State == stateFailed
 	}
-	err = d.show(d.all, func(w io.Writer) {
+	err := d.show(d.all, func(w io.Writer) {
 		row(w, "CHECK\tSTATE\tFOUND")
 		for _, f := range d.all {
 			row(w, f.Check, f.State, f.Found)

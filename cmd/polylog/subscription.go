@@ -299,7 +299,7 @@ func subscriptionTest(a *apiFlags) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("test subscription %s: %w", args[0], err)
 		}
-		type result struct {
+		var r struct {
 			ID        string
 			Status    int
 			LatencyMs int64
@@ -307,11 +307,10 @@ func subscriptionTest(a *apiFlags) *cobra.Command {
 			Detail    string
 			Response  string
 		}
-		var r result
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return err
 		}
-		err = object(a, raw, func(w io.Writer, r *result) {
+		err = a.show(raw, func(w io.Writer) {
 			row(w, "id", r.ID)
 			row(w, "status", orNone(r.Status))
 			row(w, "took", ms(r.LatencyMs))

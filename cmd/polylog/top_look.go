@@ -71,11 +71,11 @@ func takeLook(ctx context.Context, c *rest.Client) (*look, error) {
 	if err := c.Get(ctx, "/v1/admin/health", nil, &l.health); err != nil {
 		return nil, err
 	}
-	for i, n := range l.health.Nodes {
+	for _, n := range l.health.Nodes {
 		if n.Status == nil {
 			continue
 		}
-		s, err := sampleOf(ctx, c, l.health.Members[i].ID)
+		s, err := sampleOf(ctx, c, n.ID)
 		if err != nil {
 			continue // health says what is wrong with it
 		}
