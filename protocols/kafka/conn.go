@@ -103,7 +103,7 @@ func (c *conn) close(err error) {
 		p.end()
 	}
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, errStopping), errors.Is(err, errIdle), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, errStopping), errors.Is(err, errIdle), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 		c.log.Debug("kafka connection closed", "reason", err)
 	case isNetwork(err):
 		c.log.Debug("kafka connection lost", "reason", err)

@@ -5,4 +5,4 @@ package front
 import "net"
 
 // Gone is only known on Linux: elsewhere the lease of what a vanished client got has to end.
-func gone(net.Conn) bool { return false }
+func Gone(net.Conn) bool { return false }

@@ -17,6 +17,10 @@ import (
 // maxWanted bounds the topics of a subscription, and the partitions of any other request.
 const maxWanted = 10_000
 
+// maxMetadata bounds what is said with an offset, in bytes: the coordinator has its own bound, but
+// Kafka's protocol cannot say more.
+const maxMetadata = math.MaxInt16
+
 // numberJSON is a number, which clients also write in a string.
 type numberJSON int64
 
@@ -59,7 +63,7 @@ type createJSON struct {
 
 // config checks what is wanted.
 func (j *createJSON) config() (c instanceConfig, err error) {
-	c = instanceConfig{format: asBase64, reset: "latest", autoCommit: true, minBytes: 1, wait: maxWait}
+	c = instanceConfig{format: asBase64, reset: "latest", autoCommit: true, minBytes: 1, wait: -1}
 	if j.Format != nil {
 		f, ok := formats[strings.ToLower(*j.Format)]
 		switch {
@@ -87,7 +91,7 @@ func (j *createJSON) config() (c instanceConfig, err error) {
 		if *n < -1 || *n > 10_000_000 {
 			return c, &refusal{40001, "Invalid consumer configuration. It does not abide by the constraints: fetch.min.bytes is -1 to 10000000"}
 		}
-		c.minBytes = max(int(*n), 1)
+		c.minBytes = int(*n)
 	}
 	for _, n := range []*numberJSON{j.WaitAlso, j.Wait} {
 		if n == nil {
@@ -147,7 +151,7 @@ func deleteInstance(c *call) error {
 		return err
 	}
 	defer in.leave()
-	if in, err = c.instances.remove(in.group, in.name); err != nil {
+	if err := c.instances.remove(in); err != nil {
 		return err
 	}
 	in.close(true)
@@ -194,13 +198,16 @@ func subscribe(c *call) error {
 		case !there:
 			return errNoBody
 		case request.Topics != nil && request.Pattern != nil:
-			return &refusal{codeIllegal, errSubscribed.Message}
+			return errSubscribed
 		case len(request.Topics) > maxWanted:
 			return unprocessed("too many topics")
 		case request.Topics == nil && request.Pattern == nil:
 			return c.noContent() // the original takes it, too
 		}
 		for _, t := range request.Topics {
+			if err := router.CheckTopicName(t); err != nil {
+				return err
+			}
 			if err := c.may(router.OpRead, router.ResourceTopic, topicName(t)); err != nil {
 				return err
 			}
@@ -265,36 +272,14 @@ func assign(c *call) error {
 		if len(request.Partitions) > maxWanted {
 			return unprocessed("too many partitions")
 		}
-		in.mu.Lock()
-		subscribed := in.membership != nil
-		in.mu.Unlock()
-		if subscribed {
-			return errSubscribed
-		}
-		ps := make([]topicPartition, len(request.Partitions))
-		for i, p := range request.Partitions {
+		for _, p := range request.Partitions {
 			if _, err := c.known(p); err != nil {
 				return err
 			}
-			ps[i] = p
 		}
-		in.autoCommit(c.ctx, true) // what was assigned before
-		parts, err := in.cursors(c.ctx, ps)
-		if err != nil {
+		if err := in.assign(c.ctx, request.Partitions); err != nil {
 			return err
 		}
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if in.membership != nil {
-			return errSubscribed
-		}
-		for p, was := range in.parts { // who is assigned it again goes on there
-			if k := parts[p]; k != nil {
-				parts[p] = was
-			}
-		}
-		in.manual = len(parts) > 0
-		in.replaceLocked(parts)
 		return c.noContent()
 	})
 }
@@ -374,6 +359,9 @@ func seek(c *call) error {
 		if !there {
 			return errNoBody
 		}
+		if len(request.Offsets)+len(request.Timestamps) > maxWanted {
+			return unprocessed("too many positions")
+		}
 		for _, o := range request.Offsets {
 			if o.Offset < 0 {
 				return unprocessed("offset may not be negative")
@@ -413,6 +401,9 @@ func (c *call) seekTo(where func(router.Head) core.Offset) error {
 		if !there {
 			return errNoBody
 		}
+		if len(request.Partitions) > maxWanted {
+			return unprocessed("too many partitions")
+		}
 		for _, p := range request.Partitions {
 			err := c.move(in, p, func(q core.QueueID) (core.Offset, error) {
 				h, err := c.router.Head(q)
@@ -447,6 +438,12 @@ func commitOffsets(c *call) error {
 				if o.Offset < -1 || o.Offset == math.MaxInt64 {
 					return unprocessed("offset may not be negative, nor the last number that there is")
 				}
+				if err := router.CheckTopicName(o.Topic); err != nil {
+					return err
+				}
+				if o.Metadata != nil && len(*o.Metadata) > maxMetadata {
+					return unprocessed("metadata is too long")
+				}
 				ps = append(ps, position{o.topicPartition, o.Offset + 1, o.Metadata})
 			}
 		} else {
@@ -472,6 +469,9 @@ func committedOffsets(c *call) error {
 	return c.with(&request, func(in *instance, there bool) error {
 		if !there {
 			return errPartitionNotFound
+		}
+		if len(request.Partitions) > maxWanted {
+			return unprocessed("too many partitions")
 		}
 		if err := c.router.Sync(c.ctx); err != nil {
 			return err

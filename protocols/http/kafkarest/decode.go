@@ -47,5 +47,3 @@ func decodingError(err error, n int) error {
 func badJSON(why string, at int64) error {
 	return &refusal{400, "Bad Request: Error processing JSON: " + why + ", at byte " + strconv.FormatInt(at, 10)}
 }
-
-func statusText(status int) string { return strconv.Itoa(status) }

@@ -15,9 +15,8 @@ import (
 
 // instance is a consumer instance: a consumer of Kafka's whose client comes over HTTP, now and then.
 type instance struct {
+	instanceName
 	srv    *Server
-	group  string
-	name   string
 	caller kafka.Caller
 	config instanceConfig
 
@@ -27,6 +26,8 @@ type instance struct {
 	offsets *coordinator  // for commits, which must not wait for a rebalance
 	reading chan struct{} // of capacity 1: held by a call that reads records
 	expiry  *time.Timer
+
+	changing sync.Mutex // held while what is subscribed to or assigned by the client changes; before mu
 
 	mu         sync.Mutex // guards what follows
 	busy       int        // calls at work
@@ -46,8 +47,8 @@ type instanceConfig struct {
 	format     format
 	reset      string // auto.offset.reset: earliest, latest, none
 	autoCommit bool
-	minBytes   int           // fetch.min.bytes: how much makes an answer before its time; 1: anything
-	wait       time.Duration // consumer.request.timeout.ms: how long to wait at most
+	minBytes   int           // fetch.min.bytes: how much makes an answer before its time; 1 or less: anything
+	wait       time.Duration // consumer.request.timeout.ms: how long to wait at most; -1: not said
 }
 
 // topicPartition names a partition.
@@ -99,8 +100,13 @@ func (in *instance) idle() bool {
 
 // subscribe makes the instance a member of its group, for topics or a pattern.
 func (in *instance) subscribe(topics []string, pattern *regexp.Regexp) error {
+	in.changing.Lock()
+	defer in.changing.Unlock()
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.ended {
+		return errInstanceNotFound
+	}
 	if in.manual {
 		return errSubscribed
 	}
@@ -112,7 +118,7 @@ func (in *instance) subscribe(topics []string, pattern *regexp.Regexp) error {
 		in.membership.changed()
 		return nil
 	}
-	m := &membership{in: in, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	m := &membership{in: in, generation: -1, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, stop := context.WithCancel(in.ctx)
 	m.stop = stop
 	in.membership = m
@@ -123,6 +129,8 @@ func (in *instance) subscribe(topics []string, pattern *regexp.Regexp) error {
 // unsubscribe leaves the group, and gives up what was assigned. sure says that the client has all
 // that it was given.
 func (in *instance) unsubscribe(sure bool) {
+	in.changing.Lock()
+	defer in.changing.Unlock()
 	in.mu.Lock()
 	m := in.membership
 	in.mu.Unlock()
@@ -138,6 +146,45 @@ func (in *instance) unsubscribe(sure bool) {
 	in.membership, in.topics, in.pattern, in.manual = nil, nil, nil, false
 	in.replaceLocked(nil)
 	in.mu.Unlock()
+}
+
+// assign takes the client's word for what the instance reads, without a group. Who is assigned
+// something again goes on there.
+func (in *instance) assign(ctx context.Context, ps []topicPartition) error {
+	in.changing.Lock()
+	defer in.changing.Unlock()
+	if in.subscribed() {
+		return errSubscribed
+	}
+	in.autoCommit(ctx, true) // what was assigned before
+	parts, err := in.cursors(ctx, ps)
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for p, was := range in.parts {
+		if parts[p] != nil {
+			parts[p] = was
+		}
+	}
+	in.manual = len(parts) > 0
+	in.replaceLocked(parts)
+	return nil
+}
+
+// subscribed reports whether the instance takes part in its group.
+func (in *instance) subscribed() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.membership != nil
+}
+
+// readsNothing reports whether there is nothing that the instance could read, now or soon.
+func (in *instance) readsNothing() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.membership == nil && !in.manual
 }
 
 // replaceLocked makes parts the instance's partitions.
@@ -319,6 +366,9 @@ func (in *instance) commit(ctx context.Context, ps []position) error {
 
 // close ends the instance, once. With sure the client has all that it was given.
 func (in *instance) close(sure bool) {
+	in.mu.Lock()
+	in.ended = true
+	in.mu.Unlock()
 	in.expiry.Stop()
 	in.unsubscribe(sure)
 	in.stop()

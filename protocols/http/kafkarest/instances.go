@@ -53,14 +53,14 @@ func (is *instances) add(caller kafka.Caller, group, name string, config instanc
 		return nil, &refusal{429, "This node has as many consumer instances as it may: delete those that are not used, or wait for their time-out."}
 	}
 	in := &instance{
-		srv: is.srv, group: group, name: name, caller: caller, config: config,
+		srv: is.srv, instanceName: key, caller: caller, config: config,
 		reading: make(chan struct{}, 1), moved: make(chan struct{}), committed: is.srv.opts.Clock(),
 	}
 	in.ctx, in.stop = context.WithCancel(context.Background())
 	dial := func() (net.Conn, error) { return is.srv.opts.Kafka.DialCoordinator(in.ctx, in.caller) }
 	in.member = &coordinator{dial: dial, clientID: name}
 	in.offsets = &coordinator{dial: dial, clientID: name}
-	in.expiry = time.AfterFunc(is.srv.opts.InstanceTimeout, func() { is.expire(key, in) })
+	in.expiry = time.AfterFunc(is.srv.opts.InstanceTimeout, func() { is.expire(in) })
 	is.byName[key] = in
 	return in, nil
 }
@@ -77,34 +77,29 @@ func (is *instances) find(group, name string) (*instance, error) {
 }
 
 // expire ends an instance that nobody has asked anything for long.
-func (is *instances) expire(key instanceName, in *instance) {
+func (is *instances) expire(in *instance) {
 	is.mu.Lock()
-	if is.closed || is.byName[key] != in || !in.idle() {
+	if is.closed || is.byName[in.instanceName] != in || !in.idle() {
 		is.mu.Unlock()
 		return
 	}
-	delete(is.byName, key)
+	delete(is.byName, in.instanceName)
 	is.ending.Add(1)
 	is.mu.Unlock()
 	defer is.ending.Done()
-	is.srv.opts.Logger.Info("a consumer instance was not used for long and is gone", "group", key.group, "instance", key.name)
+	is.srv.opts.Logger.Info("a consumer instance was not used for long and is gone", "group", in.group, "instance", in.name)
 	in.close(false)
 }
 
 // remove takes an instance away, for its client.
-func (is *instances) remove(group, name string) (*instance, error) {
+func (is *instances) remove(in *instance) error {
 	is.mu.Lock()
 	defer is.mu.Unlock()
-	key := instanceName{group, name}
-	in := is.byName[key]
-	if in == nil {
-		return nil, errInstanceNotFound
+	if is.byName[in.instanceName] != in {
+		return errInstanceNotFound
 	}
-	delete(is.byName, key)
-	in.mu.Lock()
-	in.ended = true
-	in.mu.Unlock()
-	return in, nil
+	delete(is.byName, in.instanceName)
+	return nil
 }
 
 // closeAll ends all instances: their clients find none on this node any more. What takes longer

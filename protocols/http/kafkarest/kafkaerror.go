@@ -9,7 +9,6 @@ import (
 // Kafka's error codes that are looked at here.
 const (
 	codeNotCoordinator      = 16
-	codeIllegalGeneration   = 22
 	codeUnknownMember       = 25
 	codeRebalanceInProgress = 27
 	codeGroupDenied         = 30

@@ -56,12 +56,21 @@ func serve(t testing.TB, r *router.Router, log *routertest.Log, change func(*Opt
 	t.Helper()
 	clients, rest := listen(t), listen(t)
 	log.SetEndpoint("kafka", clients.Addr().String())
-	k, err := kafka.New(kafka.Options{Router: r, Listeners: []net.Listener{clients}, Groups: group.Config{InitialDelay: -1}})
+	var said bytes.Buffer // by Kafka's side
+	k, err := kafka.New(kafka.Options{
+		Router: r, Listeners: []net.Listener{clients}, Groups: group.Config{InitialDelay: -1},
+		Logger: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.Serve()
-	t.Cleanup(func() { closed(t, k.Close) })
+	t.Cleanup(func() {
+		closed(t, k.Close)
+		if strings.Contains(said.String(), "closed on error") { // an instance's end is nothing to warn of
+			t.Error(said.String())
+		}
+	})
 	o := Options{Listener: rest, Router: r, Kafka: k, Logger: slog.New(slog.DiscardHandler), MaxBody: 1 << 20}
 	if change != nil {
 		change(&o)

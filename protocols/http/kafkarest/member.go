@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/core"
+	"polylog/router"
 )
 
 // membership keeps an instance in its group, by the protocol that all of Kafka's clients speak: it
@@ -43,7 +46,6 @@ func (m *membership) changed() {
 // run takes part until ctx ends.
 func (m *membership) run(ctx context.Context) {
 	defer close(m.ended)
-	m.setGeneration(-1)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -106,13 +108,17 @@ func (m *membership) topics() []string {
 	m.in.mu.Unlock()
 	if pattern != nil {
 		for _, t := range m.in.srv.router.Topics(topicName("").Namespace) {
-			if !t.Internal && pattern.MatchString(t.Name.Name) {
+			if !t.Internal && pattern.MatchString(t.Name.Name) && m.mayRead(t.Name) {
 				topics = append(topics, t.Name.Name)
 			}
 		}
 	}
 	slices.Sort(topics)
 	return slices.Compact(topics)
+}
+
+func (m *membership) mayRead(n core.Name) bool {
+	return m.in.srv.router.Authorize(m.in.principal(), router.OpRead, router.Resource{Kind: router.ResourceTopic, Name: n}) == nil
 }
 
 // identity is who the member is; the id is empty before the coordinator gave it one.

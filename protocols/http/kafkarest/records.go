@@ -43,7 +43,7 @@ func readRecords(c *call) error {
 	if r.deadline, r.most, err = c.readArgs(in); err != nil {
 		return err
 	}
-	if r.subscribed(); r.none {
+	if in.readsNothing() {
 		return &refusal{codeIllegal, "Illegal state: Consumer is not subscribed to any topics or assigned any partitions"}
 	}
 	timer := time.NewTimer(time.Until(r.deadline))
@@ -98,12 +98,12 @@ func (c *call) readArgs(in *instance) (deadline time.Time, most int, err error) 
 	if err != nil {
 		return deadline, 0, err
 	}
-	wait := in.config.wait
-	switch {
-	case ms > 0:
-		wait = min(wait, time.Duration(min(ms, maxWait.Milliseconds()))*time.Millisecond)
-	case wait == maxWait: // nobody says how long
-		wait = defaultWait
+	wait, longest := defaultWait, maxWait
+	if in.config.wait >= 0 {
+		wait, longest = in.config.wait, in.config.wait
+	}
+	if ms > 0 {
+		wait = min(longest, time.Duration(min(ms, maxWait.Milliseconds()))*time.Millisecond)
 	}
 	most = maxAnswerBytes
 	if bytes > 0 {
@@ -121,7 +121,6 @@ type reader struct {
 	in       *instance
 	deadline time.Time
 	most     int // bytes of keys and values
-	none     bool
 
 	from  map[*cursor]core.Offset // where the instance was
 	at    map[*cursor]core.Offset // where it is when it has the answer
@@ -129,12 +128,6 @@ type reader struct {
 	bytes int                     // of keys and values in it
 	count int
 	full  bool
-}
-
-func (r *reader) subscribed() {
-	r.in.mu.Lock()
-	defer r.in.mu.Unlock()
-	r.none = r.in.membership == nil && !r.in.manual
 }
 
 // part is a partition at hand.
@@ -197,7 +190,7 @@ func (r *reader) pass(timer *time.Timer, peek *time.Ticker) (again bool, err err
 		if err := r.take(parts); err != nil {
 			return false, err
 		}
-		if r.full || r.count > 0 && r.bytes >= r.in.config.minBytes {
+		if least := r.in.config.minBytes; r.full || r.count > 0 && (least <= 1 || r.bytes >= least) {
 			return false, nil
 		}
 		select {
@@ -275,7 +268,7 @@ func (r *reader) takeFrom(p part) (more bool, err error) {
 // add appends a record to the answer, unless that is full then.
 func (r *reader) add(p part, rec *core.Record) error {
 	size := len(rec.Key) + len(rec.Value)
-	if r.count > 0 && (r.bytes+size > r.most || !r.budget.Take(int64(2*size)+128)) {
+	if r.count > 0 && r.bytes+size > r.most {
 		r.full = true
 		return nil
 	}
@@ -297,8 +290,13 @@ func (r *reader) add(p part, rec *core.Record) error {
 	body = strconv.AppendInt(body, int64(p.Partition), 10)
 	body = append(body, `,"offset":`...)
 	body = strconv.AppendInt(body, int64(rec.Offset), 10)
-	body = appendHeaders(body, rec.Headers)
-	r.body = append(body, '}')
+	body = append(appendHeaders(body, rec.Headers), '}')
+	// Twice, for append makes room ahead. The first record is given even where there is no memory.
+	if !r.budget.Take(2*int64(len(body)-len(r.body))) && r.count > 0 {
+		r.full = true
+		return nil
+	}
+	r.body = body
 	r.bytes, r.count = r.bytes+size, r.count+1
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.front = front.New(front.Options{
 		Listener: o.Listener, Handle: s.handle, Refuse: refuse, Logger: o.Logger, MaxBody: o.MaxBody, BodyMemory: o.BodyMemory,
-		Answered:  func(status int) { s.answers.WithLabelValues(statusText(status)).Inc() },
+		Answered:  func(status int) { s.answers.WithLabelValues(strconv.Itoa(status)).Inc() },
 		Connected: s.connected,
 	})
 	for _, r := range routes {

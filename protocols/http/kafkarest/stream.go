@@ -120,7 +120,7 @@ func produceV3(c *call) error {
 	c.kept = true
 	c.SetStatusCode(fasthttp.StatusOK)
 	c.SetContentType(typeJSON)
-	c.Response.SetBodyStream(s, -1)
+	c.front.Stream(c.RequestCtx, s)
 	return nil
 }
 
