@@ -271,6 +271,13 @@ await check('webhooks: deliveries, test-fire, redrive', async () => {
   await see('messages are moved');
   await contains(dialog(), '1 moved');
   await button('Close', dialog()).last().click();
+  await go('#/queues/returns.dead'); // what stays says why
+  await button('Redrive').click();
+  await dialog().getByLabel('Of the tag').fill('nobody');
+  await button('Redrive', dialog()).click();
+  await contains(dialog(), '0 moved, 2 left where they are');
+  await contains(dialog(), '2: the filter does not want it');
+  await button('Close', dialog()).last().click();
 });
 
 await check('create, change, purge and delete', async () => {

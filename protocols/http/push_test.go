@@ -257,8 +257,9 @@ func TestPushPaused(t *testing.T) {
 	b.do("GET", sub, "").want(t, 200, `"state":"active"`)
 }
 
-// What is published after the answer to :pause is not sent, however soon it comes.
-func TestPushPausesAtOnce(t *testing.T) {
+// What is published after the answer to :pause is not sent, however soon it comes, and is signed by the new secret after
+// that to :rotate.
+func TestPushChangesAtOnce(t *testing.T) {
 	k := newSink(t, nil)
 	s := pushTo(t, k.URL, "", "")
 	for n := range 5 {
@@ -277,6 +278,11 @@ func TestPushPausesAtOnce(t *testing.T) {
 		if d := k.next(); d.body != later {
 			t.Fatalf("%+v, want %s", d, later)
 		}
+	}
+	rotated := into[struct{ Secret string }](t, s.post(sub+":rotate", `{}`).want(t, 200))
+	s.publish("signed")
+	if d := k.next(); d.body != "signed" || !signedBy(t, &d, rotated.Secret) {
+		t.Fatalf("%+v is not signed by the new secret", d)
 	}
 }
 

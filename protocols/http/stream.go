@@ -42,11 +42,14 @@ func (c *call) stream(fn func(*call, net.Conn)) error {
 	later := &call{api: c.api, params: c.params, namespace: c.namespace, principal: c.principal, ctx: c.api.ctx}
 	c.HijackSetNoResponse(true)
 	c.Hijack(func(conn net.Conn) { // which fasthttp does not call where the connection has ended meanwhile
-		defer later.streams.Add(-1)
-		if later.streams.Add(1) > maxStreams || !later.enter() {
+		if !later.enter() {
 			return
 		}
 		defer later.calls.Done()
+		defer later.streams.Add(-1)
+		if later.streams.Add(1) > maxStreams {
+			return
+		}
 		defer func() {
 			if p := recover(); p != nil {
 				later.srv.opts.Logger.Error("http stream panicked", "panic", p, "stack", string(debug.Stack()))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/valyala/fasthttp"
 )
 
 // eventsOf is a stream of events.
@@ -294,6 +295,34 @@ func TestBadFrames(t *testing.T) {
 	s.do("GET", sub+"/ws", "").want(t, 426)
 	s.do("GET", "/v1/subscriptions/none/ws", "").want(t, 404)
 	s.do("GET", sub+"/ws", "", "Origin: https://evil.example").want(t, 403)
+}
+
+// What counts as a stream is one that is there: neither those that have ended, nor those whose connection ended before
+// fasthttp gave it away.
+func TestStreamsAreCounted(t *testing.T) {
+	s := subscribed(t, 1, "")
+	a := s.server.api.Load()
+	never := call{RequestCtx: &fasthttp.RequestCtx{}, api: a}
+	if err := never.stream(func(*call, net.Conn) { t.Error("it was never given away") }); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.streams.Load(); n != 0 {
+		t.Fatalf("%d streams, and none has begun", n)
+	}
+	e := s.events("/v1/topics/t/stream")
+	w := s.socket(sub)
+	w.say(`{"credit": 1}`)
+	s.publish("1")
+	w.message("1")
+	if v := e.next(); v != "1" || a.streams.Load() != 2 {
+		t.Fatalf("%q, %d streams", v, a.streams.Load())
+	}
+	e.close()
+	_ = w.Close()
+	s.server.CloseAPI() // waits for what streams do
+	if n := a.streams.Load(); n != 0 {
+		t.Fatalf("%d streams, and all have ended", n)
+	}
 }
 
 // Streams do not hold up the end of the data plane.
