@@ -1,18 +1,31 @@
 package router
 
-import "polylog/core"
+import (
+	"cmp"
+
+	"polylog/core"
+)
 
 // Principal is who asks: a user's name, empty for anonymous, and the host that the
-// request came from.
+// request came from. Router.Login and its like make those of users.
 type Principal struct {
 	Name string
 	Host string
 
-	itself bool // the broker: see Itself
+	login     core.LogIndex // of the user when it logged in; see state.User
+	anonymous bool          // it is Name because it has shown nothing
+	itself    bool          // the broker: see Itself
+	trusted   bool          // see Trusted
 }
 
 // Itself is the broker, for a purpose: it alone writes to internal topics and deletes them.
 func Itself(purpose string) Principal { return Principal{Name: purpose, itself: true} }
+
+// Trusted is somebody who is allowed what it asks for by something else than rights, for a purpose,
+// such as a sender whom a hook believes.
+func Trusted(purpose, host string) Principal {
+	return Principal{Name: purpose, Host: host, trusted: true}
+}
 
 // Operation is what a principal wants to do with a resource.
 type Operation uint8
@@ -29,6 +42,18 @@ const (
 	OpAlterConfigs
 )
 
+var operationNames = [...]string{
+	OpRead: "read", OpWrite: "write to", OpCreate: "create", OpDelete: "delete", OpAlter: "change", OpDescribe: "look at",
+	OpDescribeConfigs: "look at the settings of", OpAlterConfigs: "change the settings of",
+}
+
+func (o Operation) String() string {
+	if int(o) < len(operationNames) {
+		return operationNames[o]
+	}
+	return "use"
+}
+
 // ResourceKind is the kind of thing that rights are given for.
 type ResourceKind uint8
 
@@ -36,16 +61,35 @@ type ResourceKind uint8
 const (
 	ResourceCluster ResourceKind = iota + 1
 	ResourceTopic
-	ResourceGroup
+	ResourceGroup // of Kafka's consumers; a subscription; a hook
 	ResourceQueue
 	ResourceExchange
 	ResourceNamespace
+	ResourceUser
 )
+
+var kindNames = [...]string{
+	ResourceCluster: "cluster", ResourceTopic: "topic", ResourceGroup: "group", ResourceQueue: "queue",
+	ResourceExchange: "exchange", ResourceNamespace: "namespace", ResourceUser: "user",
+}
 
 // Resource is one thing that rights are given for.
 type Resource struct {
 	Kind ResourceKind
-	Name core.Name // zero for the cluster; of a namespace, Name alone
+	Name core.Name // zero for the cluster; of a namespace or a user, Name alone
+}
+
+func (r Resource) String() string {
+	if r.Kind == ResourceCluster {
+		return "the cluster"
+	}
+	if r.Name.Namespace == "" {
+		return kindNames[r.Kind] + " " + r.Name.Name
+	}
+	if r.Kind == ResourceExchange {
+		return kindNames[r.Kind] + " " + core.Name{Namespace: r.Name.Namespace, Name: cmp.Or(r.Name.Name, defaultExchange)}.String()
+	}
+	return kindNames[r.Kind] + " " + r.Name.String()
 }
 
 // Authorizer decides who may do what. Authorize returns nil, or an error of kind
@@ -53,10 +97,6 @@ type Resource struct {
 type Authorizer interface {
 	Authorize(p Principal, op Operation, r Resource) error
 }
-
-type allowAll struct{}
-
-func (allowAll) Authorize(Principal, Operation, Resource) error { return nil }
 
 // Authorize asks the Authorizer. The router asks it itself in every method that
 // takes a Principal; protocols call this where a method takes none, or where a
@@ -81,6 +121,10 @@ func (r *Router) authorizeTopic(p Principal, op Operation, n core.Name, internal
 
 func topicResource(n core.Name) Resource { return Resource{Kind: ResourceTopic, Name: n} }
 
+// groupResource is a group of Kafka's consumers.
 func groupResource(g string) Resource {
 	return Resource{Kind: ResourceGroup, Name: core.Name{Name: g}}
 }
+
+// namedGroup is a subscription or a hook.
+func namedGroup(n core.Name) Resource { return Resource{Kind: ResourceGroup, Name: n} }

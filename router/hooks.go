@@ -16,7 +16,7 @@ type Hook = state.Hook
 // was changed meanwhile. Error kinds: change's own, Invalid, Denied, NotFound (no such
 // namespace), TooLarge.
 func (r *Router) ChangeHook(ctx context.Context, p Principal, n core.Name, change func(*Hook) error) (h *Hook, err error) {
-	if err := r.auth.Authorize(p, OpCreate, groupResource(n.Name)); err != nil {
+	if err := r.auth.Authorize(p, OpCreate, namedGroup(n)); err != nil {
 		return nil, err
 	}
 	if err := checkName("hook", n.Name); err != nil {
@@ -67,7 +67,7 @@ func (r *Router) Hooks(namespace, from string, limit int) ([]*Hook, error) {
 
 // DeleteHook deletes a hook. Error kinds: NotFound, Denied.
 func (r *Router) DeleteHook(ctx context.Context, p Principal, n core.Name) error {
-	if err := r.auth.Authorize(p, OpDelete, groupResource(n.Name)); err != nil {
+	if err := r.auth.Authorize(p, OpDelete, namedGroup(n)); err != nil {
 		return err
 	}
 	cmd := state.DeleteHook{Name: n}

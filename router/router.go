@@ -68,11 +68,16 @@ type Log interface {
 type Options struct {
 	Log        Log
 	State      *state.State
-	Authorizer Authorizer       // nil allows everything
+	Authorizer Authorizer       // nil asks the users in the log
 	Clock      func() time.Time // time.Now when nil
 	Logger     *slog.Logger     // discards when nil
 	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
+	// AnonymousUser is the user that clients without credentials are, once there are users. Its
+	// tags do not count. Empty: they are refused.
+	AnonymousUser string
+	// RequireUsers has nobody but users do anything, also while there are none.
+	RequireUsers bool
 	// Defaults are broker configuration values (see BrokerConfigKeys) from the
 	// node's own configuration file; they come after those set at run time.
 	Defaults map[string]string
@@ -115,6 +120,7 @@ type Router struct {
 	leases     leases
 	leaseWatch leaseWatch
 	claims     claims
+	logins     logins
 
 	creating  atomic.Int64  // partitions that are proposed just now
 	sweepable chan struct{} // wakes sweepLoop
@@ -137,7 +143,7 @@ func New(o Options) (*Router, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Authorizer == nil {
-		o.Authorizer = allowAll{}
+		o.Authorizer = userRights{o.State, o.RequireUsers}
 	}
 	r := &Router{
 		log:    o.Log,
@@ -163,6 +169,7 @@ func New(o Options) (*Router, error) {
 	r.consumers.init(r)
 	r.leases.init(r)
 	r.claims.init()
+	r.logins.init(r, &o)
 	r.keeper.init(r)
 	met, err := newMetrics(r, o.Registerer)
 	if err != nil {
@@ -193,6 +200,7 @@ func New(o Options) (*Router, error) {
 	r.loops.Go(func() { r.consumers.keep(ctx) })
 	r.loops.Go(func() { r.keeper.run(ctx) })
 	r.loops.Go(func() { r.leases.keep(ctx) })
+	r.loops.Go(func() { r.logins.run(ctx) })
 	if o.RetentionInterval >= 0 {
 		r.loops.Go(func() { r.membershipLoop(ctx) })
 		r.loops.Go(func() { r.sightingLoop(ctx) })

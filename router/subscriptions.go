@@ -27,7 +27,7 @@ type SubscriptionSpec struct {
 // Denied, NotFound, Limit (partitions, groups), Conflict (it is of something else, or what is
 // decided at its creation differs).
 func (r *Router) SetSubscription(ctx context.Context, p Principal, s SubscriptionSpec) (sub *Subscription, created bool, err error) {
-	if err := r.auth.Authorize(p, OpRead, groupResource(s.Name.Name)); err != nil {
+	if err := r.auth.Authorize(p, OpRead, namedGroup(s.Name)); err != nil {
 		return nil, false, err
 	}
 	if err := checkName("subscription", s.Name.Name); err != nil {
@@ -85,7 +85,7 @@ func (r *Router) Subscriptions(namespace, from string, limit int) ([]*Subscripti
 
 // DeleteSubscription deletes a subscription. Error kinds: NotFound, Denied.
 func (r *Router) DeleteSubscription(ctx context.Context, p Principal, n core.Name) error {
-	if err := r.auth.Authorize(p, OpDelete, groupResource(n.Name)); err != nil {
+	if err := r.auth.Authorize(p, OpDelete, namedGroup(n)); err != nil {
 		return err
 	}
 	cmd := state.DeleteSubscription{Name: n}
@@ -97,7 +97,7 @@ func (r *Router) DeleteSubscription(ctx context.Context, p Principal, n core.Nam
 // at from. What was delivered and not settled before is delivered again or not at all, as the
 // new position says. Error kinds: NotFound, Denied, Unsupported (on a queue).
 func (r *Router) SeekSubscription(ctx context.Context, p Principal, n core.Name, from core.Offset, to []SeekTo) error {
-	if err := r.auth.Authorize(p, OpRead, groupResource(n.Name)); err != nil {
+	if err := r.auth.Authorize(p, OpRead, namedGroup(n)); err != nil {
 		return err
 	}
 	cmd := state.SeekSubscription{Name: n, From: from, To: to}

@@ -38,6 +38,7 @@ type broker struct {
 	fs        vfs.FS
 	metrics   *prometheus.Registry
 	endpoints []endpoint      // set by start, fixed afterwards
+	exposed   []endpoint      // for clients, which other machines can reach
 	fatal     func(error)     // ends the process: storage failed; see cluster.Options.Fatal
 	ending    context.Context // done when the broker must stop, also while it starts; its cause is why
 	end       context.CancelCauseFunc
@@ -103,12 +104,14 @@ func (b *broker) start() error {
 		{"binding the Kafka REST listener", b.serveKafkaREST},
 		{"binding the MQTT listeners", b.serveMQTT},
 		{"announcing this node", b.announce},
+		{"making the first user", b.firstUser},
 	} {
 		b.enter(step.phase)
 		if err := step.do(b.ending); err != nil {
 			return err
 		}
 	}
+	b.warnOpen()
 	b.enter("")
 	attrs := []any{"version", build(), "took", time.Since(begin).Round(time.Millisecond), "flush", b.config.Flush}
 	for _, e := range b.endpoints {
@@ -208,8 +211,13 @@ func (b *broker) listen(ctx context.Context, name, addr string) (net.Listener, e
 	if ln == nil {
 		return nil, err
 	}
-	if tcp, ok := ln.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && (name != "node" || b.tls == nil) {
-		b.log.Warn("other machines can reach this listener, and it asks nobody who they are", "listener", name, "addr", ln.Addr().String())
+	if tcp, ok := ln.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		switch {
+		case name != "node":
+			b.exposed = append(b.exposed, endpoint{name: name, addr: ln.Addr().String()})
+		case b.tls == nil:
+			b.log.Warn("other machines can reach this listener, and it asks nobody who they are", "listener", name, "addr", ln.Addr().String())
+		}
 	}
 	b.endpoints = append(b.endpoints, endpoint{name: name, addr: ln.Addr().String()})
 	return ln, nil

@@ -209,7 +209,7 @@ const catchUpPause = 100 * time.Millisecond
 func (b *broker) openRouter(context.Context) error {
 	r, err := router.New(router.Options{
 		Log: b.node.Load(), State: b.state, Logger: b.log, Registerer: b.metrics, Defaults: b.config.BrokerConfig,
-		Clock: b.now,
+		Clock: b.now, AnonymousUser: b.config.AnonymousUser, RequireUsers: b.config.FirstUserPasswordFile != "",
 	})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +40,9 @@ type api struct {
 func (s *Server) Open(r *router.Router, e *webhook.Engine) {
 	a := &api{srv: s, router: r, engine: e}
 	a.ctx, a.stop = context.WithCancel(context.Background())
+	if s.opts.Console != nil {
+		s.opts.Console.SetUsers(consoleUsers{r})
+	}
 	s.api.Store(a)
 	r.ServePeers(opsService, a.serveOps)
 }
@@ -100,6 +102,9 @@ func endpoints() *front.Mux[handler] {
 		}
 	}
 	receivers(m)
+	for _, e := range userCalls {
+		m.Handle(e.method, e.path, e.do)
+	}
 	for _, e := range adminCalls {
 		m.Handle(e.method, e.path, e.do)
 	}
@@ -210,9 +215,6 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 	if c.namespace == "" {
 		c.namespace = core.DefaultNamespace
 	}
-	if host, _, err := net.SplitHostPort(ctx.RemoteAddr().String()); err == nil {
-		c.principal.Host = host
-	}
 	var cancel context.CancelFunc
 	c.ctx, cancel = context.WithTimeout(a.ctx, callTimeout)
 	defer func() {
@@ -220,6 +222,11 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 		c.budget.Release()
 		a.calls.Done()
 	}()
+	if strings.HasPrefix(string(ctx.URI().PathOriginal()), hooksPath) {
+		c.principal.Host = hostOf(ctx)
+	} else if err := c.logIn(); err != nil {
+		return err
+	}
 	return do(c)
 }
 

@@ -92,7 +92,7 @@ func listHooks(c *call) error {
 		answer.Next = all[limit-1].Name.Name
 	}
 	for _, h := range all {
-		if c.may(router.OpDescribe, router.ResourceGroup, core.Name{Name: h.Name.Name}) != nil {
+		if c.may(router.OpDescribe, router.ResourceGroup, h.Name) != nil {
 			continue
 		}
 		k, err := readHook(h)
@@ -109,7 +109,7 @@ func getHook(c *call) error {
 		return err
 	}
 	n := c.name("hook")
-	if err := c.may(router.OpDescribe, router.ResourceGroup, core.Name{Name: n.Name}); err != nil {
+	if err := c.may(router.OpDescribe, router.ResourceGroup, n); err != nil {
 		return err
 	}
 	h, err := c.router.Hook(c.ctx, n)
@@ -145,6 +145,10 @@ func putHook(c *call) error {
 		if err := s.CheckSecret(text); err != nil {
 			return err
 		}
+	}
+	// What senders publish by the hook counts as done by whoever has set it.
+	if err := c.may(router.OpWrite, router.ResourceTopic, core.Name{Namespace: c.namespace, Name: s.Topic}); err != nil {
+		return err
 	}
 	created, generated := false, ""
 	k, err := c.changeHook(func(k *keptHook) (err error) {

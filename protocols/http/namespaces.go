@@ -2,6 +2,9 @@ package httpd
 
 import (
 	"time"
+
+	"polylog/core"
+	"polylog/router"
 )
 
 // namespaceJSON is a namespace in answers.
@@ -19,7 +22,7 @@ func listNamespaces(c *call) error {
 		Namespaces []namespaceJSON `json:"namespaces"`
 	}{Namespaces: []namespaceJSON{}}
 	for _, n := range all {
-		if !n.Deleted {
+		if !n.Deleted && c.may(router.OpDescribe, router.ResourceNamespace, core.Name{Name: n.Name}) == nil {
 			answer.Namespaces = append(answer.Namespaces, namespaceJSON{n.Name, timeOrNil(n.Created)})
 		}
 	}
@@ -27,6 +30,9 @@ func listNamespaces(c *call) error {
 }
 
 func putNamespace(c *call) error {
+	if err := c.may(router.OpCreate, router.ResourceNamespace, core.Name{Name: c.namespace}); err != nil {
+		return err
+	}
 	if old, err := c.router.Namespace(c.namespace); err == nil && !old.Deleted {
 		return c.answer(200, namespaceJSON{old.Name, timeOrNil(old.Created)}) // what protocols keep with it stays
 	}

@@ -77,7 +77,7 @@ func receive(c *call) error {
 	if err := claim.Verify(body); err != nil {
 		return c.refuseHook(k, err)
 	}
-	c.principal.Name = "hooks" // whose rights count from now on
+	c.principal = router.Trusted("hooks", c.principal.Host) // whoever set the hook may write to its topic
 	m := incoming{partition: -1, Message: message.Message{
 		Time: c.srv.opts.now(), Priority: -1, Value: body, MessageID: s.ID.Find(header, body), Type: s.Type.Find(header, body),
 		ContentType: string(c.Request.Header.ContentType()), ContentEncoding: string(c.Request.Header.ContentEncoding()),

@@ -61,6 +61,7 @@ func (c *call) stream(fn func(*call, net.Conn)) error {
 		}
 		defer later.srv.connected(t.below)() // front has it no more
 		defer context.AfterFunc(later.ctx, t.hurry)()
+		defer later.router.WhileLoggedIn(later.principal, func() { _ = t.Close() })()
 		fn(later, t)
 	})
 	return nil

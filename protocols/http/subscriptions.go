@@ -116,7 +116,7 @@ func listSubscriptions(c *call) error {
 			}
 			after = s.Name.Name
 			looked++
-			if c.may(router.OpDescribe, router.ResourceGroup, core.Name{Name: s.Name.Name}) != nil {
+			if c.may(router.OpDescribe, router.ResourceGroup, s.Name) != nil {
 				continue
 			}
 			j, err := c.jsonOfSubscription(s)
@@ -157,7 +157,7 @@ func (c *call) subscriptionSearch() (func(*subscriptionJSON) bool, error) {
 // subscription finds the subscription of the path, if the principal may do op with it.
 func (c *call) subscription(op router.Operation) (*router.Subscription, error) {
 	n := c.name("subscription")
-	if err := c.may(op, router.ResourceGroup, core.Name{Name: n.Name}); err != nil {
+	if err := c.may(op, router.ResourceGroup, n); err != nil {
 		return nil, err
 	}
 	return c.router.Subscription(c.ctx, n)

@@ -65,6 +65,9 @@ const (
 	CodeSetHook             core.Code = 94
 	CodeDeleteHook          core.Code = 95
 	CodeNoteEndpoint        core.Code = 96
+	CodeSetUser             core.Code = 110
+	CodeDeleteUser          core.Code = 111
+	CodeSetRights           core.Code = 112
 )
 
 // levels are the feature levels that commands need; 0: this program does not know the code.
@@ -128,6 +131,9 @@ var levels = [256]uint8{
 	CodeSetHook:             3,
 	CodeDeleteHook:          3,
 	CodeNoteEndpoint:        3,
+	CodeSetUser:             3,
+	CodeDeleteUser:          3,
+	CodeSetRights:           3,
 }
 
 // known reports whether State.command has the code.

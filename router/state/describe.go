@@ -168,6 +168,15 @@ func Describe(code core.Code, body []byte) string {
 			return describe("note endpoint", body, decodeNoteEndpoint)
 		}
 		return fmt.Sprintf("note endpoint name=%s created=%d note=%q", c.Name, c.Created, c.Note)
+	case CodeSetUser:
+		return describe("set user", body, func(body []byte) (SetUser, error) {
+			c, err := decodeSetUser(body)
+			return c.hidden(), err
+		})
+	case CodeDeleteUser:
+		return describe("delete user", body, decodeDeleteUser)
+	case CodeSetRights:
+		return describe("set rights", body, decodeSetRights)
 	case CodeSeekSubscription:
 		return describe("seek subscription", body, decodeSeekSubscription)
 	default:

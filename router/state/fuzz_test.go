@@ -86,6 +86,9 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeSeekSubscription, (*SeekSubscription).Command)
 		again(t, b, decodeSetHook, (*SetHook).Command)
 		again(t, b, decodeDeleteHook, (*DeleteHook).Command)
+		again(t, b, decodeSetUser, (*SetUser).Command)
+		again(t, b, decodeDeleteUser, (*DeleteUser).Command)
+		again(t, b, decodeSetRights, (*SetRights).Command)
 		again(t, b, decodeNoteEndpoint, (*NoteEndpoint).Command)
 		again(t, b, decodeSettleFull, (*Settle).Command)
 		again(t, b, decodeTick, (*Tick).Command)
@@ -228,7 +231,7 @@ func everyCommand(t testing.TB) []core.Command {
 		broker.Command(), commit.Command(), offsets.Command(), group.Command(), ids.Command(), trim.Command(), expire.Command(), sweep.Command(),
 		announce.Command(), level.Command(), forget.Command(), note.Command(), digest.Command(),
 		open.Command(), acquire.Command(), release.Command(), acquire.Command(), end.Command(), sweepLeases.Command(),
-	}, slices.Concat(everyQueueCommand(t), everyExchangeCommand(t), everyHTTPCommand(t), everyMQTTCommand(t))...)
+	}, slices.Concat(everyQueueCommand(t), everyExchangeCommand(t), everyHTTPCommand(t), everyMQTTCommand(t), everyUserCommand())...)
 }
 
 // everyQueueCommand has one of each kind that is about named queues and acknowledgements.

@@ -10,6 +10,8 @@ import (
 // The KV space. Numbers in keys are big-endian, so that keys sort by them; a
 // string that something follows has its length in front.
 //
+//	a r <len, namespace> <user>    what a user may do in a namespace
+//	a u <name>                     a user
 //	b <key>                        a broker configuration value
 //	c <name>                       a counter, u64: the next number to give
 //	d <end u64>                    queues of a deleted topic, up to end: the first of them
@@ -50,6 +52,7 @@ import (
 //
 // Every value begins with a version byte, but counters and empty ones.
 const (
+	prefixUser      = 'a'
 	prefixBroker    = 'b'
 	prefixCounter   = 'c'
 	prefixDoomed    = 'd'

@@ -215,7 +215,7 @@ func (s *State) sweepNamespace(tx txn, work int) (int, error) {
 	if work -= len(subscriptions); work <= 0 {
 		return 0, nil
 	}
-	for _, sweep := range [...]func(txn, string, int) (int, error){s.sweepHooksOf, s.sweepMQTTOf, s.sweepRetainedOf} {
+	for _, sweep := range [...]func(txn, string, int) (int, error){s.sweepHooksOf, s.sweepMQTTOf, s.sweepRetainedOf, s.sweepRightsOf} {
 		n, err := sweep(tx, name, work)
 		if err != nil {
 			return 0, err

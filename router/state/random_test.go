@@ -32,6 +32,9 @@ func randomCommand(t interface {
 	if rnd.IntN(6) == 0 {
 		return randomLeaseCommand(rnd, s)
 	}
+	if rnd.IntN(12) == 0 {
+		return randomUserCommand(rnd)
+	}
 	switch n := rnd.IntN(100); {
 	case n < 55:
 		p := core.Nobody
@@ -100,6 +103,26 @@ func randomCommand(t interface {
 		c.Producers = append(c.Producers, ProducerRef{queue, i})
 	}
 	return c.Command()
+}
+
+// randomUserCommand is any command about a few users.
+func randomUserCommand(rnd *rand.Rand) core.Command {
+	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
+	user := pick("admin", "u", "w")
+	switch rnd.IntN(4) {
+	case 0:
+		c := SetUser{Name: user, Must: Must(rnd.IntN(int(mustNothings))), SetTags: rnd.IntN(2) == 0, Tags: []string{pick("x", TagAdministrator)}}
+		if rnd.IntN(2) == 0 {
+			c.SetCredentials, c.Credentials = true, testCredentials(byte(rnd.IntN(9)))
+		}
+		return c.Command()
+	case 1:
+		c := DeleteUser{user, rnd.IntN(3) == 0}
+		return c.Command()
+	default:
+		c := SetRights{User: user, Namespace: pick(core.DefaultNamespace, "v"), Clear: rnd.IntN(3) == 0, Read: pick("", ".*", "^a", "(")}
+		return c.Command()
+	}
 }
 
 func randomChanges(rnd *rand.Rand) []ConfigChange {

@@ -35,6 +35,7 @@ type State struct {
 	onLeases     atomic.Pointer[func([]LeaseEvent)]
 	onTimers     atomic.Pointer[func()]
 	onOverfull   atomic.Pointer[func([]core.QueueID)]
+	onUsers      atomic.Pointer[func()]
 
 	// applying is held by the applier while it works, so that Producers can look at
 	// its memory.
@@ -63,6 +64,7 @@ type State struct {
 	owned           int            // queues that have owners
 	overfull        []core.QueueID // that became too long in this batch, some maybe twice
 	routing         routing
+	users           users
 	publishing      publishing   // the publish at hand
 	settledByTx     []Transacted // of this batch
 	letterWork      int          // how many places the dead letters of the settle at hand may still go to
@@ -157,6 +159,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 	if err := s.loadPolicies(); err != nil {
 		return nil, err
 	}
+	if err := s.loadUsers(); err != nil {
+		return nil, err
+	}
 	if err := s.loadOwned(); err != nil {
 		return nil, err
 	}
@@ -206,6 +211,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 		done += n
 	}
 	s.publish()
+	s.publishUsers()
 	s.publishTimers()
 	s.publishOverfull()
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
@@ -349,6 +355,12 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.deleteHook(tx, body)
 	case CodeNoteEndpoint:
 		return s.noteEndpoint(tx, body)
+	case CodeSetUser:
+		return s.setUser(tx, c, body)
+	case CodeDeleteUser:
+		return s.deleteUser(tx, body)
+	case CodeSetRights:
+		return s.setRights(tx, body)
 	case CodeDigest:
 		return s.digest(c, body)
 	case CodeDeclareExchange:

@@ -55,6 +55,9 @@ func (s *script) subscriptionCommand() (core.Command, func(core.Result) string) 
 	if c, show := s.endpointCommand(name); show != nil {
 		return c, show
 	}
+	if c, show := s.userCommand(); show != nil {
+		return c, show
+	}
 	if c, show := s.hookCommand(name); show != nil {
 		return c, show
 	}
@@ -82,6 +85,7 @@ func everyHTTPCommand(t testing.TB) []core.Command {
 
 // dumpSubscriptions shows the subscriptions and the hooks, by name.
 func (m *machine) dumpSubscriptions(b *strings.Builder) {
+	m.dumpUsers(b)
 	m.dumpHooks(b)
 	all, err := ReadSubscriptions(m.store, core.DefaultNamespace, "", 1000)
 	m.must(err)

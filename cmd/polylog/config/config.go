@@ -28,7 +28,7 @@ type Config struct {
 
 	KafkaListen        string `key:"kafka-listen" kind:"address" default:"127.0.0.1:9092" section:"Listeners" doc:"Address for Kafka clients."`
 	KafkaAdvertise     string `key:"kafka-advertise" kind:"advertise" doc:"host:port that Kafka clients are told to connect to; empty means the address that each of them came by. It must be set where that is not the way back, such as behind a proxy or a port mapping."`
-	AMQPListen         string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. Until there are users only guest can log in, from this machine."`
+	AMQPListen         string `key:"amqp-listen" kind:"address" default:"127.0.0.1:5672" doc:"Address for AMQP 0-9-1 clients. While there are no users only guest can log in, from this machine."`
 	AMQPSListen        string `key:"amqps-listen" kind:"address" default:"off" doc:"Address for AMQP 0-9-1 clients over TLS, port 5671 by custom; it needs tls-cert and tls-key."`
 	HTTPListen         string `key:"http-listen" kind:"address" default:"127.0.0.1:8080" doc:"Address for the REST interface, the console, health checks, metrics and profiles."`
 	ManagementListen   string `key:"management-listen" kind:"address" default:"127.0.0.1:15672" doc:"Address of RabbitMQ's management API, for rabbitmqadmin, exporters and health probes. Its users are AMQP's."`
@@ -46,6 +46,10 @@ type Config struct {
 	NodeTLSCert string `key:"node-tls-cert" doc:"PEM file with this node's certificate, for mutual TLS between nodes, and what it is chained to. It must name the host that other nodes connect to. Without node-tls-* whoever reaches node-listen counts as a node. The files are read again when they change."`
 	NodeTLSKey  string `key:"node-tls-key" doc:"PEM file with the key of node-tls-cert."`
 	NodeTLSCA   string `key:"node-tls-ca" doc:"PEM file with the authorities that sign the nodes' certificates. Whoever has a certificate of theirs counts as a node: they should sign nothing else."`
+
+	FirstUser             string `key:"first-user" default:"admin" section:"Users" doc:"Name of the administrator that is made with first-user-password-file."`
+	FirstUserPasswordFile string `key:"first-user-password-file" doc:"File with a password in its first line: where the cluster has no users when this node starts, first-user is made with it, as an administrator who may do everything in the default namespace. Later it does not matter. Without it users are made by polylog user add, on this machine."`
+	AnonymousUser         string `key:"anonymous-user" doc:"User that HTTP clients are who show no credentials, once there are users; its rights hold for them, its tags do not. Empty means that they are refused."`
 
 	TLSCert       string `key:"tls-cert" section:"TLS" doc:"PEM file with the certificate that clients see, and what it is chained to. The files are read again when they change."`
 	TLSKey        string `key:"tls-key" doc:"PEM file with the key of tls-cert."`

@@ -30,6 +30,12 @@ const NodeEnv = EnvPrefix + "NODE"
 // ServerEnv is the same for the verbs that speak to the HTTP interface.
 const ServerEnv = EnvPrefix + "SERVER"
 
+// UserEnv and PasswordFileEnv are whom the verbs that are clients log in as.
+const (
+	UserEnv         = EnvPrefix + "USER"
+	PasswordFileEnv = EnvPrefix + "PASSWORD_FILE"
+)
+
 // fromKubernetes matches the variables that Kubernetes gives every container near a
 // service that is called polylog: they look like ours and are not.
 var fromKubernetes = regexp.MustCompile(`^POLYLOG_(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_.*)?)$`)
@@ -102,7 +108,7 @@ func ourVariables(c *Config, environ []string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, EnvPrefix) || name == ClientEnv || name == NodeEnv || name == ServerEnv || fromKubernetes.MatchString(name) {
+		if !strings.HasPrefix(name, EnvPrefix) || name == ClientEnv || name == NodeEnv || name == ServerEnv || name == UserEnv || name == PasswordFileEnv || fromKubernetes.MatchString(name) {
 			continue
 		}
 		key, ok := keys[name]

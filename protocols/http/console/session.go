@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -13,6 +14,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -53,6 +55,8 @@ type Console struct {
 	token  [32]byte // hash of the token
 	key    []byte
 
+	users atomic.Pointer[Users] // nil: it is not known yet whether there are any
+
 	mu      sync.Mutex // guards what follows
 	minute  int64      // that wrong tokens are counted in
 	refused int
@@ -79,6 +83,26 @@ func New(o Options) (*Console, error) {
 	return c, err
 }
 
+// Users are those of the broker. Once there are some, they log in instead of tokens.
+type Users interface {
+	HasUsers() bool
+	// Login is nil when the password is the user's.
+	Login(ctx context.Context, user, password, host string) error
+	// SessionKey is what sessions of a user are signed with; nil: it can have none.
+	SessionKey(user string) []byte
+}
+
+// SetUsers says who the users are.
+func (c *Console) SetUsers(u Users) { c.users.Store(&u) }
+
+// known are the users, where there are some.
+func (c *Console) known() Users {
+	if u := c.users.Load(); u != nil && (*u).HasUsers() {
+		return *u
+	}
+	return nil
+}
+
 // Serve answers a request for a path at or below Prefix. body reads its body, limit bytes at most.
 func (c *Console) Serve(ctx *fasthttp.RequestCtx, path string, body func(limit int) ([]byte, error)) error {
 	if path == sessionPath {
@@ -96,7 +120,7 @@ func (c *Console) Serve(ctx *fasthttp.RequestCtx, path string, body func(limit i
 // cannot keep them from it.
 func (c *Console) MayWrite(ctx *fasthttp.RequestCtx) error {
 	h := &ctx.Request.Header
-	if h.Peek(fasthttp.HeaderOrigin) == nil && h.Peek(secFetchSite) == nil || c.loggedIn(ctx) {
+	if h.Peek(fasthttp.HeaderOrigin) == nil && h.Peek(secFetchSite) == nil || c.loggedIn(ctx) || c.known() != nil && h.Peek(fasthttp.HeaderAuthorization) != nil {
 		return nil
 	}
 	return &front.Problem{Status: 403, Code: "login_needed", Detail: "log in to the console first: until then browsers change nothing"}
@@ -108,6 +132,8 @@ type state struct {
 	Until     *time.Time `json:"until,omitempty"`
 	CanUnlock bool       `json:"canUnlock"` // without a token
 	HasToken  bool       `json:"hasToken"`  // with one
+	HasUsers  bool       `json:"hasUsers"`  // with a user's name and password
+	User      string     `json:"user,omitempty"`
 }
 
 func (c *Console) serveSession(ctx *fasthttp.RequestCtx, body func(int) ([]byte, error)) error {
@@ -121,25 +147,27 @@ func (c *Console) serveSession(ctx *fasthttp.RequestCtx, body func(int) ([]byte,
 		if err != nil {
 			return err
 		}
-		if err := c.logIn(ctx, text); err != nil {
+		user, err := c.logIn(ctx, text)
+		if err != nil {
 			return err
 		}
 		until := c.o.Clock().Add(sessionTime)
-		c.setCookie(ctx, c.sign(until), until)
-		return c.answer(ctx, until)
+		c.setCookie(ctx, c.sign(until, user), until)
+		return c.answer(ctx, until, user)
 	case ctx.IsDelete():
 		c.setCookie(ctx, "", fasthttp.CookieExpireDelete)
-		return c.answer(ctx, time.Time{})
+		return c.answer(ctx, time.Time{}, "")
 	default:
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, "DELETE, GET, HEAD, POST")
 		return &front.Problem{Status: 405, Code: "method_not_allowed", Detail: "this path takes DELETE, GET, HEAD and POST"}
 	}
-	return c.answer(ctx, c.until(ctx))
+	until, user := c.session(ctx)
+	return c.answer(ctx, until, user)
 }
 
 // answer says how it stands with a session that ends at until; zero: there is none.
-func (c *Console) answer(ctx *fasthttp.RequestCtx, until time.Time) error {
-	s := state{LoggedIn: !until.IsZero(), CanUnlock: c.mayUnlock(ctx), HasToken: c.o.Token != ""}
+func (c *Console) answer(ctx *fasthttp.RequestCtx, until time.Time, user string) error {
+	s := state{LoggedIn: !until.IsZero(), CanUnlock: c.mayUnlock(ctx), HasToken: c.o.Token != "", HasUsers: c.known() != nil, User: user}
 	if s.LoggedIn {
 		s.Until = new(until.UTC())
 	}
@@ -151,22 +179,33 @@ func (c *Console) answer(ctx *fasthttp.RequestCtx, until time.Time) error {
 	return nil
 }
 
-// logIn is nil when the request has the token, or may do without.
-func (c *Console) logIn(ctx *fasthttp.RequestCtx, text []byte) error {
+// logIn is nil when the request has the password of a user, whom it names; or, where there are no
+// users, has the token or may do without.
+func (c *Console) logIn(ctx *fasthttp.RequestCtx, text []byte) (user string, err error) {
 	var login struct {
-		Token  string `json:"token"`
-		Unlock bool   `json:"unlock"`
+		Token    string `json:"token"`
+		Unlock   bool   `json:"unlock"`
+		User     string `json:"user"`
+		Password string `json:"password"`
 	}
 	if err := front.DecodeJSON(text, &login); err != nil {
-		return err
+		return "", err
 	}
-	if login.Unlock && login.Token == "" && c.o.Token == "" {
+	if users := c.known(); users != nil {
+		return login.User, users.Login(ctx, login.User, login.Password, ctx.RemoteIP().String())
+	}
+	return "", c.believe(ctx, login.Token, login.Unlock)
+}
+
+// believe is nil when a request has the token, or may do without.
+func (c *Console) believe(ctx *fasthttp.RequestCtx, token string, unlock bool) error {
+	if unlock && token == "" && c.o.Token == "" {
 		if c.mayUnlock(ctx) {
 			return nil
 		}
 		return &front.Problem{Status: 403, Code: "denied", Detail: "this broker has no console-token-file, and not only its own machine reaches it: nobody can log in"}
 	}
-	given := sha256.Sum256([]byte(login.Token))
+	given := sha256.Sum256([]byte(token))
 	good := c.o.Token != "" && subtle.ConstantTimeCompare(given[:], c.token[:]) == 1
 	if !c.mayTry(good) {
 		return &front.Problem{Status: 429, Code: "limit", Detail: "too many wrong tokens: wait a minute", Retryable: true, RetryAfter: 60}
@@ -198,7 +237,7 @@ func (c *Console) mayTry(good bool) bool {
 // the page, by name too. Of a name that somebody else's page has, and that now means this machine,
 // that is not so.
 func (c *Console) mayUnlock(ctx *fasthttp.RequestCtx) bool {
-	return c.o.Token == "" && c.o.Loopback && ctx.RemoteIP().IsLoopback() && isLoopback(string(ctx.Host()))
+	return c.known() == nil && c.o.Token == "" && c.o.Loopback && ctx.RemoteIP().IsLoopback() && isLoopback(string(ctx.Host()))
 }
 
 func isLoopback(host string) bool {
@@ -236,29 +275,60 @@ func (c *Console) setCookie(ctx *fasthttp.RequestCtx, value string, until time.T
 	ctx.Response.Header.SetCookie(&k)
 }
 
-// sign makes a session's value: when it ends, in ms, and a MAC of that.
-func (c *Console) sign(until time.Time) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(until.UnixMilli()))
-	return base64.RawURLEncoding.EncodeToString(append(b, c.mac(b)...))
+// sign makes a session's value: when it ends, in ms, whose it is, and a MAC of that. The user is
+// empty where there are none.
+func (c *Console) sign(until time.Time, user string) string {
+	b := append(binary.BigEndian.AppendUint64(nil, uint64(until.UnixMilli())), user...)
+	key := c.keyOf(user)
+	if key == nil {
+		return "" // it is gone since
+	}
+	return base64.RawURLEncoding.EncodeToString(append(b, mac(key, b)...))
 }
 
-func (c *Console) mac(b []byte) []byte {
-	m := hmac.New(sha256.New, c.key)
+// keyOf is what sessions of a user are signed with; nil: it can have none.
+func (c *Console) keyOf(user string) []byte {
+	users := c.known()
+	switch {
+	case users == nil && user == "":
+		return c.key
+	case users == nil || user == "":
+		return nil
+	}
+	return users.SessionKey(user)
+}
+
+func mac(key, b []byte) []byte {
+	m := hmac.New(sha256.New, key)
 	m.Write(b)
 	return m.Sum(nil)
 }
 
-func (c *Console) loggedIn(ctx *fasthttp.RequestCtx) bool { return !c.until(ctx).IsZero() }
+func (c *Console) loggedIn(ctx *fasthttp.RequestCtx) bool {
+	until, _ := c.session(ctx)
+	return !until.IsZero()
+}
 
-// until is when the request's session ends; zero where it has none.
-func (c *Console) until(ctx *fasthttp.RequestCtx) time.Time {
+// User is the user whose session a request has; empty where it has none.
+func (c *Console) User(ctx *fasthttp.RequestCtx) string {
+	_, user := c.session(ctx)
+	return user
+}
+
+// session is when the request's session ends, and whose it is; zero where it has none.
+func (c *Console) session(ctx *fasthttp.RequestCtx) (until time.Time, user string) {
 	b, err := base64.RawURLEncoding.DecodeString(string(ctx.Request.Header.Cookie(cookie(ctx))))
-	if err != nil || len(b) != 8+sha256.Size || !hmac.Equal(b[8:], c.mac(b[:8])) {
-		return time.Time{}
+	if err != nil || len(b) < 8+sha256.Size {
+		return time.Time{}, ""
 	}
-	until := time.UnixMilli(int64(binary.BigEndian.Uint64(b)))
+	signed, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	user = string(signed[8:])
+	if key := c.keyOf(user); key == nil || !hmac.Equal(sum, mac(key, signed)) {
+		return time.Time{}, ""
+	}
+	until = time.UnixMilli(int64(binary.BigEndian.Uint64(signed)))
 	if !c.o.Clock().Before(until) {
-		return time.Time{}
+		return time.Time{}, ""
 	}
-	return until
+	return until, user
 }

@@ -57,6 +57,7 @@ function useTheme() {
 
 function Login({ session, close, reload }) {
   const [token, set] = useState('');
+  const [user, setUser] = useState('');
   const [error, setError] = useState(null);
   const send = async (body) => {
     try {
@@ -69,8 +70,13 @@ function Login({ session, close, reload }) {
     }
   };
   return html`
-    <${Modal} title=${session.hasToken ? 'Log in' : 'Unlock the console'} close=${close}>
-      ${session.hasToken ? html`
+    <${Modal} title=${session.hasToken || session.hasUsers ? 'Log in' : 'Unlock the console'} close=${close}>
+      ${session.hasUsers ? html`
+        <form onSubmit=${(e) => { e.preventDefault(); send({ user, password: token }); }}>
+          <${Field} label="User"><input value=${user} onInput=${(e) => setUser(e.target.value)} autocomplete="username" autofocus /><//>
+          <${Field} label="Password"><input type="password" value=${token} onInput=${(e) => set(e.target.value)} autocomplete="current-password" /><//>
+          <footer><button type="button" onClick=${close}>Cancel</button><button class="primary" disabled=${!user || !token}>Log in</button></footer>
+        </form>` : session.hasToken ? html`
         <form onSubmit=${(e) => { e.preventDefault(); send({ token }); }}>
           <${Field} label="Token" hint="The first line of the file that console-token-file names."><input type="password" value=${token} onInput=${(e) => set(e.target.value)} autocomplete="current-password" autofocus /><//>
           <footer><button type="button" onClick=${close}>Cancel</button><button class="primary" disabled=${!token}>Log in</button></footer>

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// secretFile is a file with a password.
+func secretFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestUserVerbs(t *testing.T) {
+	s := start(t, t.TempDir())
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	as := []string{"-s", s.http, "-u", "root", "--user-password-file", secretFile(t, "secret")}
+	do := func(in string, args ...string) string { t.Helper(); return must(t, in, append(args, as...)...) }
+	if out := do("", "user", "list"); !strings.Contains(out, `root  administrator  default    ".*"       ".*"   ".*"`) {
+		t.Error(out)
+	}
+	do("x\n", "user", "add", "dev")
+	do("", "user", "grant", "dev", "--read", "^a", "--write", "^b")
+	do("", "user", "tag", "dev", "monitoring", "x")
+	if out := do("", "user", "list", "-o", "json"); !strings.Contains(out, `"read": "^a"`) || strings.Contains(out, "secret") {
+		t.Error(out)
+	}
+	do("", "user", "password", "dev", "--password-file", secretFile(t, "y"))
+	for _, tc := range []struct {
+		want, in string
+		args     []string
+	}{
+		{"this broker has users: log in (see --user)", "", []string{"user", "list", "-s", s.http}},
+		{"the user or the password is wrong", "", []string{"user", "list", "-s", s.http, "-u", "dev", "--user-password-file", secretFile(t, "x")}},
+		{`user "dev" may not look at user`, "", []string{"user", "list", "-s", s.http, "-u", "dev", "--user-password-file", secretFile(t, "y")}},
+		{`user "dev" exists already`, "z", append([]string{"user", "add", "dev"}, as...)},
+		{"the password is empty", "", append([]string{"user", "add", "eve"}, as...)},
+		{"is the last administrator", "", append([]string{"user", "delete", "root"}, as...)},
+		{"does not exist", "", append([]string{"user", "revoke", "eve"}, as...)},
+	} {
+		if code, _, errs := call(t, tc.in, tc.args...); code != exitFailed || !strings.Contains(errs, tc.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: %d, %s", tc.args, code, errs)
+		}
+	}
+	do("", "user", "revoke", "dev")
+	do("", "user", "delete", "dev")
+	do("", "user", "delete", "root", "--last")
+	must(t, "", "topic", "list", "--broker", s.kafka)
+}
+
+// The first user is made by the settings, before anybody is served, and once.
+func TestFirstUser(t *testing.T) {
+	dir := t.TempDir()
+	file := secretFile(t, "secret")
+	s := start(t, dir, "--first-user-password-file", file, "--first-user", "boss")
+	if code, _ := get(t, "http://"+s.http+"/v1/topics"); code != 401 {
+		t.Fatalf("%d", code)
+	}
+	as := []string{"-s", s.http, "-u", "boss", "--user-password-file", file}
+	must(t, "other\n", append([]string{"user", "password", "boss"}, as...)...)
+	s.end(t)
+	s = start(t, dir, "--first-user-password-file", file, "--first-user", "boss")
+	must(t, "", "user", "list", "-s", s.http, "-u", "boss", "--user-password-file", secretFile(t, "other"))
+	if strings.Contains(s.err.String(), "the first user is made") {
+		t.Error("it was made twice")
+	}
+}

@@ -1,0 +1,76 @@
+package httpd
+
+import (
+	"context"
+	"encoding/base64"
+	"net"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// logIn finds out whose call it is: by the user and password of Basic authentication (RFC 7617), or
+// by a session of the console. While the broker has no users nobody is asked.
+func (c *call) logIn() (err error) {
+	host := hostOf(c.RequestCtx)
+	if !c.router.HasUsers() {
+		c.principal, err = c.router.Anonymous(host)
+		return err
+	}
+	switch user, password, ok := basic(c.RequestCtx); {
+	case ok:
+		c.principal, err = c.router.Login(c.ctx, user, password, host)
+	case c.Request.Header.Peek(fasthttp.HeaderAuthorization) != nil:
+		err = core.E(core.Denied, "the header Authorization is not of the form Basic, with a user and a password")
+	default:
+		if page := c.srv.opts.Console; page != nil {
+			if user := page.User(c.RequestCtx); user != "" {
+				c.principal, err = c.router.Resume(user, host)
+				break
+			}
+		}
+		c.principal, err = c.router.Anonymous(host)
+	}
+	if core.KindOf(err) != core.Denied {
+		return err
+	}
+	// Browsers would ask people themselves, also for what a page asks for, and that has a form.
+	if mode := string(c.Request.Header.Peek("Sec-Fetch-Mode")); mode == "" || mode == "navigate" {
+		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, `Basic realm="polylog", charset="UTF-8"`)
+	}
+	return &problem{Status: fasthttp.StatusUnauthorized, Code: "login_failed", Detail: err.Error()}
+}
+
+// basic is what a request's Authorization says.
+func basic(ctx *fasthttp.RequestCtx) (user, password string, ok bool) {
+	kind, encoded, _ := strings.Cut(string(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)), " ")
+	if !strings.EqualFold(kind, "basic") {
+		return "", "", false
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil {
+		return "", "", false
+	}
+	return strings.Cut(string(text), ":")
+}
+
+// hostOf is the client's address; empty where it has none.
+func hostOf(ctx *fasthttp.RequestCtx) string {
+	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// consoleUsers are the users for the console.
+type consoleUsers struct{ *router.Router }
+
+// Login implements console.Users.
+func (u consoleUsers) Login(ctx context.Context, user, password, host string) error {
+	_, err := u.Router.Login(ctx, user, password, host)
+	return err
+}

@@ -1,0 +1,133 @@
+package httpd
+
+import (
+	"encoding/base64"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"polylog/core"
+	"polylog/protocols/http/console"
+	"polylog/router"
+)
+
+// as gives the header by which a user logs in.
+func as(user, password string) (string, string) {
+	return "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+func TestUsers(t *testing.T) {
+	s := newSite(t, nil, nil)
+	header := func(user, password string) string { _, v := as(user, password); return "Authorization: " + v }
+	root := header("root", "pw")
+	s.do("GET", "/v1/whoami", "").want(t, 200, `"name":""`, `"hasUsers":false`)
+	s.do("PUT", "/v1/topics/t", "{}").want(t, 201)
+	s.do("PUT", "/v1/users/root", `{"password": "pw", "tags": ["monitoring"]}`).want(t, 409, "has to be an administrator")
+	s.do("PUT", "/v1/users/root?new=true", `{"password": "pw", "tags": ["administrator"]}`).want(t, 201, `"tags":["administrator"]`, `"hasPassword":true`)
+	for _, h := range []string{"X: y", header("root", "wrong"), header("eve", "pw"), "Authorization: Bearer x", "Authorization: Basic !"} {
+		r := s.do("GET", "/v1/topics", "", h).want(t, 401, "login_failed")
+		if r.header.Get("WWW-Authenticate") == "" {
+			t.Error("no challenge")
+		}
+	}
+	if r := s.do("GET", "/v1/topics", "", "Sec-Fetch-Mode: cors").want(t, 401); r.header.Get("WWW-Authenticate") != "" {
+		t.Error("a page's request is answered with a challenge, for which the browser would ask")
+	}
+	s.do("GET", "/metrics/detail", "").want(t, 401)
+	s.do("GET", "/metrics", "").want(t, 200)
+	s.do("GET", "/health/ready", "").want(t, 200)
+	s.do("GET", "/v1/whoami", "", root).want(t, 200, `"name":"root"`, `"tags":["administrator"]`, `"hasUsers":true`)
+
+	dev := header("dev", "pw:ü")
+	s.do("PUT", "/v1/users/dev", `{"password": "pw:ü"}`, root).want(t, 201)
+	s.do("GET", "/v1/topics", "", dev).want(t, 200, `{"topics":[]}`)
+	s.do("GET", "/v1/users", "", dev).want(t, 403, "denied")
+	s.do("GET", "/v1/users/dev", "", dev).want(t, 200)
+	s.do("PUT", "/v1/users/eve", `{"password": "x"}`, dev).want(t, 403)
+	s.do("PUT", "/v1/topics/t2", "{}", dev).want(t, 403, `user \"dev\" may not create topic t2`)
+	s.do("PUT", "/v1/users/dev/rights/default", `{"read": "^t$", "write": "["}`, root).want(t, 400, "expression")
+	s.do("PUT", "/v1/users/dev/rights/none", `{"read": "^t$"}`, root).want(t, 404)
+	s.do("PUT", "/v1/users/dev/rights/default", `{"read": "^t$"}`, root).want(t, 204)
+	s.do("GET", "/v1/topics", "", dev).want(t, 200, `"name":"t"`)
+	s.do("GET", "/v1/topics/t/messages", "", dev).want(t, 200)
+	s.do("POST", "/v1/topics/t/messages", "x", dev).want(t, 403)
+	s.do("GET", "/v1/namespaces", "", dev).want(t, 200, `"default"`)
+	s.do("PUT", "/v1/hooks/h", `{"topic": "t", "preset": "bearer"}`, dev).want(t, 403)
+	s.do("GET", "/v1/users?limit=1", "", root).want(t, 200, `"dev"`, `"read":"^t$"`, `"next":"dev"`)
+	s.do("GET", "/v1/users?cursor=dev", "", root).want(t, 200, `"root"`)
+	s.do("GET", "/v1/users/eve", "", root).want(t, 404)
+
+	// A user changes its own password; what it had is not good any more.
+	s.do("PUT", "/v1/users/dev?new=false", `{"password": "new"}`, dev).want(t, 200)
+	s.do("GET", "/v1/topics", "", dev).want(t, 401)
+	dev = header("dev", "new")
+	s.do("GET", "/v1/topics", "", dev).want(t, 200)
+	s.do("DELETE", "/v1/users/dev/rights/default", "", root).want(t, 204)
+	s.do("GET", "/v1/topics", "", dev).want(t, 200, `{"topics":[]}`)
+	s.do("DELETE", "/v1/users/root", "", root).want(t, 409)
+	s.do("DELETE", "/v1/users/dev", "", root).want(t, 204)
+	s.do("DELETE", "/v1/users/root?last=true", "", root).want(t, 204)
+	s.do("GET", "/v1/topics", "").want(t, 200, `"name":"t"`)
+}
+
+// Whoever is logged in to the console is that user, until the password is another one.
+func TestConsoleOfUsers(t *testing.T) {
+	s := newSite(t, nil, func(o *Options) {
+		page, err := console.New(console.Options{Loopback: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Console = page
+	})
+	origin := "Origin: http://" + s.addr
+	if _, err := s.router.SetUser(t.Context(), router.Principal{Host: "127.0.0.1"}, "root", router.UserChange{Tags: &[]string{"administrator"}, Password: new("pw")}); err != nil {
+		t.Fatal(err)
+	}
+	s.do("GET", "/console/session", "").want(t, 200, `"loggedIn":false`, `"canUnlock":false`, `"hasUsers":true`)
+	s.do("POST", "/console/session", `{"unlock": true}`, origin).want(t, 403)
+	s.do("POST", "/console/session", `{"user": "root", "password": "x"}`, origin).want(t, 403)
+	r := s.do("POST", "/console/session", `{"user": "root", "password": "pw"}`, origin).want(t, 200, `"loggedIn":true`, `"user":"root"`)
+	cookie, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
+	session := "Cookie: " + cookie
+	s.do("PUT", "/v1/namespaces/v", "", origin, session).want(t, 201)
+	s.do("PUT", "/v1/namespaces/w", "", origin).want(t, 403, "login_needed")
+	s.do("GET", "/v1/whoami", "", session).want(t, 200, `"name":"root"`)
+	s.do("GET", "/console/session", "", session).want(t, 200, `"loggedIn":true`)
+	name, _, _ := strings.Cut(cookie, "=")
+	s.do("GET", "/v1/whoami", "", "Cookie: "+name+"=AAAA").want(t, 401)
+	if _, err := s.router.SetUser(t.Context(), router.Itself("test"), "root", router.UserChange{Password: new("other")}); err != nil {
+		t.Fatal(err)
+	}
+	s.do("GET", "/v1/whoami", "", session).want(t, 401)
+}
+
+// Streams end with what their user was.
+func TestStreamsEndWithTheirUser(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", "{}").want(t, 201)
+	admin := router.Itself("test")
+	for _, name := range []string{"root", "dev"} {
+		tags := []string{"administrator"}
+		if _, err := s.router.SetUser(t.Context(), admin, name, router.UserChange{Tags: &tags, Password: new("pw")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.router.SetRights(t.Context(), admin, name, core.DefaultNamespace, ".*", ".*", ".*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr+"/v1/topics/t/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("dev", "pw")
+	res, err := s.client.Do(req)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, err)
+	}
+	if err := s.router.DeleteUser(t.Context(), admin, "dev", false); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body) // until it ends
+	_ = res.Body.Close()
+}

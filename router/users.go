@@ -1,0 +1,136 @@
+package router
+
+import (
+	"context"
+
+	"polylog/core"
+	"polylog/router/login"
+	"polylog/router/state"
+)
+
+// User is somebody who can log in.
+type User = state.User
+
+// Rights are what a user may do in a namespace.
+type Rights = state.Rights
+
+// ScramCredential is what a password is verified by.
+type ScramCredential = state.Credential
+
+// The tags that mean something, and the mechanisms.
+const (
+	TagAdministrator = state.TagAdministrator
+	TagMonitoring    = state.TagMonitoring
+	TagPolicymaker   = state.TagPolicymaker
+	TagManagement    = state.TagManagement
+
+	ScramSHA256 = state.ScramSHA256
+	ScramSHA512 = state.ScramSHA512
+)
+
+// UserChange says what is to become of a user.
+type UserChange struct {
+	New, There bool // it must be new, or must be there
+	Tags       *[]string
+	// Password is the new one; empty: it is to have none, and can log in by a certificate only.
+	Password *string
+	// Credentials are in place of Password, for who has it from elsewhere.
+	Credentials *[]ScramCredential
+}
+
+func userResource(name string) Resource {
+	return Resource{Kind: ResourceUser, Name: core.Name{Name: name}}
+}
+
+// authorizeUsers checks that p may make and change users. While there are none, whoever is on this
+// machine may.
+func (r *Router) authorizeUsers(p Principal, name string) error {
+	if !r.state.HasUsers() && !p.itself && !isLoopback(p.Host) {
+		return core.E(core.Denied, "the first user is made from the broker's own machine, or by its settings")
+	}
+	return r.auth.Authorize(p, OpAlter, userResource(name))
+}
+
+// SetUser creates a user, or changes what the change says. A user may change its own password.
+// Error kinds: Invalid, Denied, Exists, NotFound, Limit, Conflict (it is, or would have been, the
+// only one who can make users).
+func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserChange) (created bool, err error) {
+	own := c.There && c.Tags == nil && c.Credentials == nil && p.Name == name && p.login > 0 && r.current(&p)
+	if !own {
+		if err := r.authorizeUsers(p, name); err != nil {
+			return false, err
+		}
+	}
+	cmd := state.SetUser{Name: name}
+	switch {
+	case !r.state.HasUsers():
+		cmd.Must = state.MustBeFirst // whoever else makes one meanwhile has not asked us
+	case c.New:
+		cmd.Must = state.MustBeNew
+	case c.There:
+		cmd.Must = state.MustBeThere
+	}
+	if c.Tags != nil {
+		cmd.SetTags, cmd.Tags = true, *c.Tags
+	}
+	switch {
+	case c.Credentials != nil:
+		cmd.SetCredentials, cmd.Credentials = true, *c.Credentials
+	case c.Password != nil && *c.Password == "":
+		cmd.SetCredentials = true
+	case c.Password != nil:
+		if cmd.Credentials, err = login.Credentials(*c.Password); err != nil {
+			return false, err
+		}
+		cmd.SetCredentials = true
+	}
+	res, err := r.propose(ctx, cmd.Command())
+	return err == nil && len(res.Body) == 1 && res.Body[0] == 1, err
+}
+
+// DeleteUser deletes a user and ends its connections. The last one of all goes only where last is
+// true: the broker asks nobody who they are then. Error kinds: Denied, NotFound, Conflict.
+func (r *Router) DeleteUser(ctx context.Context, p Principal, name string, last bool) error {
+	if err := r.auth.Authorize(p, OpAlter, userResource(name)); err != nil {
+		return err
+	}
+	cmd := state.DeleteUser{Name: name, Last: last}
+	_, err := r.propose(ctx, cmd.Command())
+	return err
+}
+
+// SetRights says what a user may do in a namespace: three regular expressions on names. Error
+// kinds: Denied, NotFound (user, namespace), Invalid, Limit.
+func (r *Router) SetRights(ctx context.Context, p Principal, user, namespace, configure, write, read string) (created bool, err error) {
+	if err := r.auth.Authorize(p, OpAlter, userResource(user)); err != nil {
+		return false, err
+	}
+	cmd := state.SetRights{User: user, Namespace: namespace, Configure: configure, Write: write, Read: read}
+	res, err := r.propose(ctx, cmd.Command())
+	return err == nil && len(res.Body) == 1 && res.Body[0] == 1, err
+}
+
+// ClearRights takes a user's rights in a namespace. Error kinds: Denied, NotFound.
+func (r *Router) ClearRights(ctx context.Context, p Principal, user, namespace string) error {
+	if err := r.auth.Authorize(p, OpAlter, userResource(user)); err != nil {
+		return err
+	}
+	cmd := state.SetRights{User: user, Namespace: namespace, Clear: true}
+	_, err := r.propose(ctx, cmd.Command())
+	return err
+}
+
+// User finds a user; nil where this node knows none of that name.
+func (r *Router) User(name string) *User { return r.state.User(name) }
+
+// Users are all users, by name.
+func (r *Router) Users() []*User { return r.state.Users() }
+
+// IsTagged reports whether a principal has a tag; while there are no users everybody has all.
+func (r *Router) IsTagged(p Principal, tag string) bool {
+	if !r.HasUsers() || p.itself {
+		return true
+	}
+	u := r.state.User(p.Name)
+	return !p.anonymous && p.isStill(u) && u.HasTag(tag)
+}
