@@ -27,6 +27,9 @@ func Trusted(purpose, host string) Principal {
 	return Principal{Name: purpose, Host: host, trusted: true}
 }
 
+// IsUser reports whether it has shown that it is a user, which may be gone since.
+func (p *Principal) IsUser() bool { return p.login > 0 }
+
 // Operation is what a principal wants to do with a resource.
 type Operation uint8
 

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"fmt"
+
 	"polylog/core"
 	"polylog/router/state"
 )
@@ -28,12 +30,23 @@ func (a userRights) Authorize(p Principal, op Operation, res Resource) error {
 	if allows(u, tags, op, res) {
 		return nil
 	}
-	return denied(p.Name, op, res)
+	return &RefusedError{p.Name, op, res}
 }
 
-func denied(user string, op Operation, res Resource) error {
-	return core.E(core.Denied, "user %q may not %s %s", user, op, res)
+// RefusedError is that a user has no right to do something. It is of kind Denied.
+type RefusedError struct {
+	User string
+	Op   Operation
+	Resource
 }
+
+// Error says who may not do what.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("user %q may not %s %s", e.User, e.Op, e.Resource)
+}
+
+// Unwrap gives it its kind.
+func (e *RefusedError) Unwrap() error { return core.Denied }
 
 // nobody has no tags.
 var nobody = &state.User{}

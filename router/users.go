@@ -17,6 +17,9 @@ type Rights = state.Rights
 // ScramCredential is what a password is verified by.
 type ScramCredential = state.Credential
 
+// ScramMechanism is a hash that SCRAM is used with.
+type ScramMechanism = state.ScramMechanism
+
 // The tags that mean something, and the mechanisms.
 const (
 	TagAdministrator = state.TagAdministrator

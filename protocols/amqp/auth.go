@@ -2,43 +2,75 @@ package amqp
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"strings"
 
+	"polylog/core"
 	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
+	"polylog/router"
 )
 
-// credentials are what a client shows of itself.
-type credentials struct {
+// shown is what a client has shown of itself: whom it says to be, which need not be true.
+type shown struct {
 	mechanism string
-	user      string
-	password  string
-	anonymous bool
+	name      string
 }
 
-// Login decides whether a user may log in from an address. It must not block for long.
-type Login func(user, password string, from netip.Addr) bool
-
-// The user that exists before any is made, as RabbitMQ's.
+// The ways to log in.
 const (
-	guestUser     = "guest"
-	guestPassword = "guest"
+	mechPlain    = "PLAIN"    // RFC 4616
+	mechAMQPlain = "AMQPLAIN" // a table
+	// mechAnonymous is for those who show nothing (RFC 4505).
+	mechAnonymous = "ANONYMOUS"
+	// mechExternal is for those who have shown a certificate (RFC 4422, appendix A).
+	mechExternal = "EXTERNAL"
 )
 
-// guestOnly knows that user alone, and lets it in from this machine.
-func guestOnly(user, password string, from netip.Addr) bool {
-	return user == guestUser && password == guestPassword && from.IsLoopback()
+// guest is whom RabbitMQ's clients are while there are no users.
+const guest = "guest"
+
+// mechanisms are the ways that a client may log in by, in the order in which it is told of them.
+func (c *conn) mechanisms() string {
+	all := []string{mechPlain, mechAMQPlain}
+	if _, err := c.srv.router.Anonymous(c.host); err == nil {
+		all = append(all, mechAnonymous)
+	}
+	if c.subject != "" {
+		all = append(all, mechExternal)
+	}
+	return strings.Join(all, " ")
 }
 
-// mechanisms are the ways to log in, in the order in which clients are told of them.
-const mechanisms = "PLAIN AMQPLAIN ANONYMOUS"
-
-// external is the mechanism of those who have shown a certificate (RFC 4422, appendix A); others
-// are not told of it.
-const external = "EXTERNAL"
+// logIn finds out who the client is. Error kinds: as Router.Login's; a protocolError where there is
+// no such mechanism.
+func (c *conn) logIn(ctx context.Context, mechanism string, response []byte) (who router.Principal, err error) {
+	r := c.srv.router
+	c.user.mechanism = mechanism
+	switch mechanism {
+	case mechPlain, mechAMQPlain:
+		user, password, ok := parseCredentials(mechanism, response)
+		c.user.name = user
+		if !ok {
+			return who, core.E(core.Denied, "what the client has sent makes no sense")
+		}
+		return r.Login(ctx, user, password, c.host)
+	case mechAnonymous: // what the client says of itself does not count
+		if !r.HasUsers() {
+			c.user.name = guest
+			return r.Login(ctx, guest, guest, c.host)
+		}
+		return r.Anonymous(c.host)
+	case mechExternal:
+		if c.user.name = c.subject; c.subject == "" {
+			return who, core.E(core.Denied, "the client has shown no certificate")
+		}
+		return r.Certified(c.subject, c.host)
+	}
+	return who, hard(spec.CommandInvalid, "unknown authentication mechanism '%s'", mechanism)
+}
 
 // subjectOf is whom the certificate names that the client has shown, which an authority of the
 // listener has signed: its subject, as RabbitMQ calls the user. It is empty where there is none.
@@ -55,40 +87,30 @@ func subjectOf(nc net.Conn) string {
 	return chains[0][0].Subject.String()
 }
 
-// parseCredentials decodes the response of a SASL mechanism. ok is false where it is
-// malformed; known is whether there is such a mechanism.
-func parseCredentials(mechanism string, response []byte) (c credentials, ok, known bool) {
-	c.mechanism = mechanism
-	switch mechanism {
-	case "PLAIN": // RFC 4616: authorization identity NUL user NUL password
+// parseCredentials decodes the response of PLAIN or AMQPLAIN. ok is false where it is malformed.
+func parseCredentials(mechanism string, response []byte) (user, password string, ok bool) {
+	if mechanism == mechPlain { // authorization identity NUL user NUL password
 		parts := bytes.Split(response, []byte{0})
 		if len(parts) != 3 {
-			return c, false, true
+			return "", "", false
 		}
-		c.user, c.password = string(parts[1]), string(parts[2])
-	case "AMQPLAIN": // a field table without its length
-		t, err := spec.ReadTable(response)
-		user, ok1 := t.Get("LOGIN")
-		password, ok2 := t.Get("PASSWORD")
-		if err != nil || !ok1 || !ok2 || user.Kind() != message.KindString || password.Kind() != message.KindString {
-			return c, false, true
-		}
-		c.user, c.password = user.Str(), password.Str()
-	case "ANONYMOUS": // RFC 4505: what the client says of itself does not count
-		c.user, c.password, c.anonymous = guestUser, guestPassword, true
-	default:
-		return c, false, false
+		return string(parts[1]), string(parts[2]), true
 	}
-	return c, true, true
+	t, err := spec.ReadTable(response) // without its length
+	u, has1 := t.Get("LOGIN")
+	p, has2 := t.Get("PASSWORD")
+	if err != nil || !has1 || !has2 || u.Kind() != message.KindString || p.Kind() != message.KindString {
+		return "", "", false
+	}
+	return u.Str(), p.Str(), true
 }
 
-// remoteAddr is the address that a connection came from; the zero address where it has none
-// of IP, as pipes.
-func remoteAddr(nc net.Conn) netip.Addr {
+// hostOf is the address that a connection came from; empty where it has none of IP.
+func hostOf(nc net.Conn) string {
 	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
+		return tcp.AddrPort().Addr().Unmap().String()
 	}
-	return netip.Addr{}
+	return ""
 }
 
 // capabilities are what a client understands beyond AMQP 0-9-1.

@@ -36,6 +36,9 @@ func (ch *channel) basicConsume(ctx context.Context, m *spec.BasicConsume) error
 	if name == replyQueue {
 		return ch.consumeReplies(m)
 	}
+	if err := ch.conn.mayQueue(router.OpRead, name); err != nil {
+		return err
+	}
 	q, err := ch.conn.accessible(ctx, name)
 	if t := ch.conn.streamInstead(err, name); t != nil {
 		return ch.consumeStream(ctx, m, t)
@@ -101,6 +104,9 @@ func (c *conn) awaitEnds(ctx context.Context, queues []core.QueueID) error {
 func (ch *channel) basicGet(ctx context.Context, m *spec.BasicGet) error {
 	name, err := ch.named(m.Queue)
 	if err != nil {
+		return err
+	}
+	if err := ch.conn.mayQueue(router.OpRead, name); err != nil {
 		return err
 	}
 	q, err := ch.conn.accessible(ctx, name)

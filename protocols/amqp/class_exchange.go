@@ -35,6 +35,9 @@ func (ch *channel) exchangeDeclare(ctx context.Context, m *spec.ExchangeDeclare)
 		if name == "" {
 			return errDefaultExchange()
 		}
+		if err := ch.conn.mayExchange(router.OpDescribe, name); err != nil {
+			return err
+		}
 		if err := ch.conn.needExchange(ctx, name); err != nil {
 			return err
 		}
@@ -77,7 +80,11 @@ func (ch *channel) declareExchange(ctx context.Context, name string, m *spec.Exc
 		return soft(spec.PreconditionFailed, "unknown exchange type '%s'", m.Type)
 	case name == "":
 		return errDefaultExchange()
-	case strings.HasPrefix(name, reservedPrefix):
+	}
+	if err := c.mayExchange(router.OpCreate, name); err != nil {
+		return err
+	}
+	if strings.HasPrefix(name, reservedPrefix) {
 		x, err := c.srv.router.Exchange(c.inNamespace(name))
 		if core.KindOf(err) == core.NotFound {
 			return soft(spec.AccessRefused, "exchange name '%s' contains reserved prefix 'amq.*'", name)

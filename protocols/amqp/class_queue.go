@@ -25,6 +25,9 @@ func (ch *channel) queueDeclare(ctx context.Context, m *spec.QueueDeclare) error
 		if name, err = ch.named(name); err != nil {
 			return err
 		}
+		if err := ch.conn.mayQueue(router.OpDescribe, name); err != nil {
+			return err
+		}
 		q, err = ch.conn.accessible(ctx, name)
 		if t := ch.conn.streamInstead(err, name); t != nil {
 			return ch.declaredStream(ctx, t, m.NoWait)
@@ -91,6 +94,9 @@ func (ch *channel) declareQueue(ctx context.Context, name string, m *spec.QueueD
 		name = serverNamed("amq.gen-")
 	case strings.HasPrefix(name, reservedPrefix):
 		return nil, false, soft(spec.AccessRefused, "queue name '%s' contains reserved prefix 'amq.*'", name)
+	}
+	if err := c.mayQueue(router.OpCreate, name); err != nil {
+		return nil, false, err
 	}
 	if !fresh {
 		// What there is already is compared before the arguments are checked, as in
@@ -172,15 +178,10 @@ func (c *conn) mayDeadLetter(name string, l *router.QueueLimits) error {
 	if !l.HasDeadLetter {
 		return nil
 	}
-	queue := router.Resource{Kind: router.ResourceQueue, Name: c.inNamespace(name)}
-	if err := c.srv.router.Authorize(c.principal, router.OpRead, queue); err != nil {
-		return c.refused(err, "read", c.queueText(name))
+	if err := c.mayQueue(router.OpRead, name); err != nil {
+		return err
 	}
-	exchange := router.Resource{Kind: router.ResourceExchange, Name: c.inNamespace(l.DeadLetterExchange)}
-	if err := c.srv.router.Authorize(c.principal, router.OpWrite, exchange); err != nil {
-		return c.refused(err, "write", c.exchangeText(l.DeadLetterExchange))
-	}
-	return nil
+	return c.mayExchange(router.OpWrite, l.DeadLetterExchange)
 }
 
 // sameQueue compares a queue with a declaration of it. Who owns it comes first.
@@ -231,6 +232,9 @@ func (ch *channel) bindQueue(ctx context.Context, change changeBinding, queue, e
 	if queue == "" && key == "" {
 		key = name
 	}
+	if err := ch.conn.mayQueue(router.OpWrite, name); err != nil {
+		return err
+	}
 	q, err := ch.conn.srv.router.Queue(ch.conn.inNamespace(name))
 	if err == nil && q.Owner != "" && q.Owner != ch.conn.name {
 		return ch.conn.locked(name)
@@ -242,6 +246,9 @@ func (ch *channel) queuePurge(ctx context.Context, m *spec.QueuePurge) error {
 	c := ch.conn
 	name, err := ch.named(m.Queue)
 	if err != nil {
+		return err
+	}
+	if err := c.mayQueue(router.OpRead, name); err != nil {
 		return err
 	}
 	q, err := c.accessible(ctx, name)
@@ -265,6 +272,9 @@ func (ch *channel) queuePurge(ctx context.Context, m *spec.QueuePurge) error {
 func (ch *channel) queueDelete(ctx context.Context, m *spec.QueueDelete) error {
 	name, err := ch.named(stripped(m.Queue))
 	if err != nil {
+		return err
+	}
+	if err := ch.conn.mayQueue(router.OpDelete, name); err != nil {
 		return err
 	}
 	n, err := ch.deleteQueue(ctx, name, m)

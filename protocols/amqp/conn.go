@@ -47,8 +47,10 @@ type conn struct {
 	wg     sync.WaitGroup          // the writer, and what async started
 
 	principal  router.Principal
-	user       credentials // without the password
-	subject    string      // of the certificate that the client has shown; see subjectOf
+	leave      func() // from those whose login is watched; nil: it has not logged in
+	user       shown
+	host       string // that the client came from; see hostOf
+	subject    string // of the certificate that the client has shown; see subjectOf
 	phase      phase
 	vhost      string // as the client calls it
 	namespace  string
@@ -82,6 +84,7 @@ func newConn(srv *Server, nc net.Conn, name string, cancel context.CancelCauseFu
 		nc:       nc,
 		name:     name,
 		cancel:   cancel,
+		host:     hostOf(nc),
 		log:      srv.log.With("client", nc.RemoteAddr().String()),
 		frameMax: handshakeFrameMax,
 		channels: map[uint16]*channel{},
@@ -107,6 +110,9 @@ func (c *conn) serve(ctx context.Context) {
 	err := c.run(ctx)
 	if c.listed != nil {
 		c.listed()
+	}
+	if c.leave != nil {
+		c.leave()
 	}
 	c.log.Log(ctx, c.level(err), "amqp connection closed", "name", c.name, "reason", err)
 

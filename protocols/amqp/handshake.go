@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"polylog/core"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -55,14 +56,11 @@ func (c *conn) greet() error {
 		return err
 	}
 	c.phase = starting
-	offered := mechanisms
-	if c.subject = subjectOf(c.nc); c.subject != "" {
-		offered += " " + external
-	}
+	c.subject = subjectOf(c.nc)
 	c.send(&spec.ConnectionStart{
 		VersionMajor: 0, VersionMinor: 9,
 		ServerProperties: c.srv.properties,
-		Mechanisms:       []byte(offered),
+		Mechanisms:       []byte(c.mechanisms()),
 		Locales:          []byte("en_US"),
 	})
 	return nil
@@ -88,21 +86,16 @@ func (c *conn) startOk(ctx context.Context, m *spec.ConnectionStartOk) error {
 		c.clientName = spec.Cut(v.Str())
 		c.log = c.log.With("connection_name", c.clientName)
 	}
-	from := remoteAddr(c.nc)
-	who, ok := credentials{mechanism: external, user: c.subject}, c.subject != ""
-	if m.Mechanism != external {
-		var known bool
-		if who, ok, known = parseCredentials(m.Mechanism, m.Response); !known {
-			return hard(spec.CommandInvalid, "unknown authentication mechanism '%s'", m.Mechanism)
-		}
-		ok = ok && c.srv.opts.Login(who.user, who.password, from)
+	who, err := c.logIn(ctx, m.Mechanism, m.Response)
+	switch core.KindOf(err) {
+	case core.OK:
+	case core.Denied, core.Limit:
+		return c.loginRefused(ctx, err)
+	default:
+		return err
 	}
-	if !ok {
-		return c.loginRefused(ctx, who)
-	}
-	who.password = ""
-	c.user = who
-	c.principal = router.Principal{Name: who.user, Host: from.String()}
+	c.principal = who
+	c.leave = c.srv.router.WhileLoggedIn(who, c.loggedOut)
 	c.phase = tuning
 	c.send(&spec.ConnectionTune{ChannelMax: maxChannels, FrameMax: maxFrame, Heartbeat: uint16(c.srv.opts.Heartbeat / time.Second)})
 	return nil
@@ -110,11 +103,11 @@ func (c *conn) startOk(ctx context.Context, m *spec.ConnectionStartOk) error {
 
 // loginRefused tells a client that would understand it. The others have to wait for a reset,
 // as guessing passwords would be fast otherwise.
-func (c *conn) loginRefused(ctx context.Context, who credentials) error {
+func (c *conn) loginRefused(ctx context.Context, why error) error {
 	c.srv.metrics.logins.Add(1)
-	c.log.Warn("amqp login refused", "user", who.user, "mechanism", who.mechanism)
+	c.log.Warn("amqp login refused", "user", c.user.name, "mechanism", c.user.mechanism, "err", why)
 	if c.caps.authFailureClose {
-		return hard(spec.AccessRefused, "Login was refused using authentication mechanism %s. For details see the broker logfile.", who.mechanism).of(noMethod)
+		return hard(spec.AccessRefused, "Login was refused using authentication mechanism %s. For details see the broker logfile.", c.user.mechanism).of(noMethod)
 	}
 	pause := time.NewTimer(c.srv.opts.silence)
 	defer pause.Stop()
@@ -124,6 +117,19 @@ func (c *conn) loginRefused(ctx context.Context, who credentials) error {
 	}
 	c.abort(errRefused)
 	return errRefused
+}
+
+// loggedOut ends the connection, for its user is not what it was. It may be called on any goroutine.
+func (c *conn) loggedOut() {
+	name := c.principal.Name
+	switch u := c.srv.router.User(name); {
+	case c.principal.IsUser() && u == nil:
+		c.close(hard(spec.ConnectionForced, "user '%s' is deleted", name))
+	case c.principal.IsUser():
+		c.close(hard(spec.ConnectionForced, "password of user '%s' is changed", name))
+	default:
+		c.close(hard(spec.ConnectionForced, "this broker has users now: log in again"))
+	}
 }
 
 // tuneOk is connection.tune-ok: what the client wants of what was offered.
@@ -160,6 +166,10 @@ func (c *conn) open(ctx context.Context, m *spec.ConnectionOpen) error {
 	}
 	if !ok {
 		return hard(spec.NotAllowed, "vhost %s not found", m.VirtualHost)
+	}
+	inside := router.Resource{Kind: router.ResourceNamespace, Name: core.Name{Name: namespace}}
+	if err := c.srv.router.Authorize(c.principal, router.OpRead, inside); err != nil {
+		return hard(spec.NotAllowed, "access to vhost '%s' refused for user '%s'", m.VirtualHost, c.principal.Name)
 	}
 	c.vhost, c.namespace = m.VirtualHost, namespace
 	c.phase = running

@@ -165,9 +165,16 @@ func (in *incoming) takeKey(v message.Value) bool {
 	return true
 }
 
+// tagImpersonator lets a user publish in others' names
+// (https://www.rabbitmq.com/docs/validated-user-id).
+const tagImpersonator = "impersonator"
+
 // checkUser compares a message's user id with who is logged in.
 func (c *conn) checkUser(p *spec.Properties) error {
 	if p.Present&spec.HasUserID == 0 || p.UserID == c.principal.Name {
+		return nil
+	}
+	if r := c.srv.router; r.HasUsers() && r.IsTagged(c.principal, tagImpersonator) {
 		return nil
 	}
 	return soft(spec.PreconditionFailed, "user_id property set to '%s' but authenticated user was '%s'", p.UserID, c.principal.Name)

@@ -109,11 +109,6 @@ type insideConn struct {
 // RemoteAddr implements net.Conn.
 func (c insideConn) RemoteAddr() net.Addr { return c.from }
 
-// Login reports whether a user may log in from an address.
-func (s *Server) Login(user, password string, from netip.Addr) bool {
-	return s.opts.Login(user, password, from)
-}
-
 func (c *conn) listedName() string {
 	return c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String()
 }

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -55,13 +56,55 @@ func serverNamed(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// refused is a router's error about a thing, where the right that was asked for is one of
-// configure, write and read. Errors of other kinds stay.
+// refused is a router's error in RabbitMQ's words, where it is that the user has no right. thing and
+// right, one of configure, write and read, are what it is about if it does not say. Errors of other
+// kinds stay.
 func (c *conn) refused(err error, right, thing string) error {
-	if core.KindOf(err) == core.Denied {
-		return soft(spec.AccessRefused, "%s access to %s refused for user '%s'", right, strings.ReplaceAll(thing, "exchange ''", "exchange 'amq.default'"), c.principal.Name)
+	if core.KindOf(err) != core.Denied {
+		return err
 	}
-	return err
+	if e, ok := errors.AsType[*router.RefusedError](err); ok {
+		right, thing = rightFor(e.Op), c.queueText(e.Name.Name)
+		if e.Kind == router.ResourceExchange {
+			thing = c.exchangeText(cmp.Or(e.Name.Name, "amq.default"))
+		}
+	}
+	return soft(spec.AccessRefused, "%s access to %s refused for user '%s'", right, thing, c.principal.Name)
+}
+
+// rightFor is what RabbitMQ calls the right that an operation needs. Looking at something needs any of
+// them, and the last that it asks for is configure.
+func rightFor(op router.Operation) string {
+	switch op { //nolint:exhaustive // the others change something
+	case router.OpRead:
+		return "read"
+	case router.OpWrite:
+		return "write"
+	}
+	return "configure"
+}
+
+// mayQueue checks that the user has a right to a queue, or a stream, that there may be: RabbitMQ asks
+// for it before it says anything else of the queue.
+func (c *conn) mayQueue(op router.Operation, name string) error {
+	return c.may(op, router.ResourceQueue, name)
+}
+
+// mayExchange is mayQueue for exchanges.
+func (c *conn) mayExchange(op router.Operation, name string) error {
+	return c.may(op, router.ResourceExchange, name)
+}
+
+func (c *conn) may(op router.Operation, kind router.ResourceKind, name string) error {
+	err := c.srv.router.Authorize(c.principal, op, router.Resource{Kind: kind, Name: c.inNamespace(name)})
+	if err == nil {
+		return nil
+	}
+	thing := c.queueText(name)
+	if kind == router.ResourceExchange {
+		thing = c.exchangeText(cmp.Or(name, "amq.default"))
+	}
+	return c.refused(err, rightFor(op), thing)
 }
 
 // missing is a router's NotFound error in RabbitMQ's words, where it says what is missing.

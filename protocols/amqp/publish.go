@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		return err
 	}
 	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, replyPrefix) {
+		if err := c.mayExchange(router.OpWrite, m.Exchange); err != nil {
+			return err
+		}
 		ch.publishReply(m, p, body)
 		return nil
 	}
@@ -55,6 +59,9 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		out.mandatory = &returnable{routingKey: m.RoutingKey, props: *p, body: bytes.Clone(body)}
 	}
 	if ch.tx != nil {
+		if err := c.mayExchange(router.OpWrite, m.Exchange); err != nil {
+			return err
+		}
 		if err := c.needExchange(ctx, m.Exchange); err != nil {
 			return err
 		}
@@ -156,7 +163,8 @@ func (out *publishing) failure(err error) error {
 	case core.NotFound:
 		return c.noExchange(exchange.Name)
 	case core.Denied:
-		if x, e := c.srv.router.Exchange(exchange); e == nil && x.Internal {
+		_, noRight := errors.AsType[*router.RefusedError](err)
+		if x, e := c.srv.router.Exchange(exchange); !noRight && e == nil && x.Internal {
 			return soft(spec.AccessRefused, "cannot publish to internal %s", c.exchangeText(exchange.Name))
 		}
 		return c.refused(err, "write", c.exchangeText(exchange.Name))

@@ -23,7 +23,6 @@ type Options struct {
 	Router      *router.Router
 	NodeID      string // part of the names of connections
 	ClusterName string // shown to clients
-	Login       Login  // default: guest with the password guest, from this machine
 	Clock       func() time.Time
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer // of metrics; nil for none
@@ -60,9 +59,6 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.patience, time.Second)
 	setDefault(&o.stall, 30*time.Second)
 	setDefault(&o.closeGrace, 5*time.Second)
-	if o.Login == nil {
-		o.Login = guestOnly
-	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}

@@ -68,7 +68,7 @@ func (c *client) login(m *spec.ConnectionStartOk) {
 }
 
 func byCertificate() *spec.ConnectionStartOk {
-	return &spec.ConnectionStartOk{ClientProperties: clientProperties(allCapabilities), Mechanism: external, Locale: "en_US"}
+	return &spec.ConnectionStartOk{ClientProperties: clientProperties(allCapabilities), Mechanism: mechExternal, Locale: "en_US"}
 }
 
 // TestTLS carries large messages both ways, logs in by password and by certificate, and stops in

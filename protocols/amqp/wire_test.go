@@ -48,7 +48,7 @@ func TestServerProperties(t *testing.T) {
 	c := f.dial()
 	c.write(protocolHeader)
 	m := recv[*spec.ConnectionStart](c, 0)
-	if m.VersionMajor != 0 || m.VersionMinor != 9 || string(m.Mechanisms) != mechanisms || string(m.Locales) != "en_US" {
+	if m.VersionMajor != 0 || m.VersionMinor != 9 || string(m.Mechanisms) != "PLAIN AMQPLAIN ANONYMOUS" || string(m.Locales) != "en_US" {
 		t.Errorf("%+v", m)
 	}
 	for name, want := range map[string]string{"product": "Polylog", "version": "4.3.0", "platform": "Go", "cluster_name": "c"} {

@@ -240,8 +240,8 @@ func bind(c *call) (any, error) {
 	if err := c.read(&b, maxDefinition); err != nil {
 		return nil, err
 	}
-	if _, err := c.namespace(); err != nil {
-		return nil, &refusal{404, "not_found", "vhost_not_found"}
+	if err := c.needVHost(); err != nil {
+		return nil, err
 	}
 	b.Source, b.Destination = exchangeName(c.params.Get("source")), c.params.Get("destination")
 	if c.toExchange() {

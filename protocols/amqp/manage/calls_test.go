@@ -111,9 +111,9 @@ var calls = []struct {
 	{"GET", "users", ``, 200, `"name":"guest"`},
 	{"GET", "users/guest", ``, 200, `"name":"guest"`},
 	{"GET", "users/nope", ``, 404, ``},
-	{"PUT", "users/u", `{"password":"x","tags":""}`, 400, `no users`}, // not there yet
+	{"PUT", "users/u", `{"password":"x","tags":""}`, 400, `the first user has to be an administrator with a password`},
 	{"PUT", "permissions/%2F/guest", `{"configure":".*","write":".*","read":".*"}`, 204, ``},
-	{"PUT", "permissions/%2F/guest", `{"configure":"","write":".*","read":".*"}`, 400, `no users`},
+	{"PUT", "permissions/%2F/guest", `{"configure":"","write":".*","read":".*"}`, 400, `vhost_or_user_not_found`},
 	{"GET", "permissions/%2F/guest", ``, 200, `"configure":".*"`},
 	{"PUT", "parameters/federation-upstream/%2F/x", `{"value":{}}`, 400, `component federation-upstream not found`},
 	{"GET", "parameters", ``, 200, `[]`},

@@ -31,19 +31,23 @@ func (c *call) dial(vhost string) (*client, error) {
 }
 
 // open logs in and opens channel 1. It owns the connection from now on, which ends with ctx.
-func open(ctx context.Context, nc net.Conn, user, password, vhost string) (k *client, err error) {
-	k = &client{nc: nc, br: bufio.NewReader(nc)}
+func open(ctx context.Context, nc net.Conn, user, password, vhost string) (*client, error) {
+	k := &client{nc: nc, br: bufio.NewReader(nc)}
 	k.stop = context.AfterFunc(ctx, func() { _ = nc.Close() })
-	defer func() {
-		if err != nil {
-			k.close()
-		}
-	}()
-	if _, err := io.WriteString(nc, protocolHeader); err != nil {
-		return nil, fmt.Errorf("connect to the AMQP server: %w", err)
+	if err := k.open(user, password, vhost); err != nil {
+		k.stop()
+		_ = nc.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *client) open(user, password, vhost string) error {
+	if _, err := io.WriteString(k.nc, protocolHeader); err != nil {
+		return fmt.Errorf("connect to the AMQP server: %w", err)
 	}
 	if _, err := next[*spec.ConnectionStart](k, 0); err != nil {
-		return nil, err
+		return err
 	}
 	caps := message.Table{{Name: "authentication_failure_close", Value: message.Bool(true)}}
 	tune, err := ask[*spec.ConnectionTune](k, 0, &spec.ConnectionStartOk{
@@ -51,17 +55,17 @@ func open(ctx context.Context, nc net.Conn, user, password, vhost string) (k *cl
 		Mechanism:        "PLAIN", Response: []byte("\x00" + user + "\x00" + password), Locale: "en_US",
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	k.most = int(tune.FrameMax) - spec.FrameOverhead
 	if err := k.send(0, &spec.ConnectionTuneOk{ChannelMax: 1, FrameMax: tune.FrameMax}); err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := ask[*spec.ConnectionOpenOk](k, 0, &spec.ConnectionOpen{VirtualHost: vhost}); err != nil {
-		return nil, err
+		return err
 	}
 	_, err = ask[*spec.ChannelOpenOk](k, 1, &spec.ChannelOpen{})
-	return k, err
+	return err
 }
 
 // close ends the connection. What it held is given back when it returns, unless an error ended it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,9 +16,10 @@ import (
 
 // Connections, channels and consumers are those of this node.
 
-// inVHost are the connections to the virtual host of the path, or all where it names none.
+// inVHost are the connections to the virtual host of the path, or all where it names none; those of
+// others only for who may see them.
 func (c *call) inVHost() ([]amqp.ConnectionInfo, error) {
-	all := c.opts.AMQP.Connections()
+	all := slices.DeleteFunc(c.opts.AMQP.Connections(), func(i amqp.ConnectionInfo) bool { return c.mayLookAt(i.User) != nil })
 	if c.params.Get("vhost") == "" {
 		return all, nil
 	}
@@ -124,7 +126,7 @@ func (c *call) connection() (*amqp.ConnectionInfo, error) {
 	if !ok {
 		return nil, errNotFound
 	}
-	return &i, nil
+	return &i, c.mayLookAt(i.User)
 }
 
 func getConnection(c *call) (any, error) {
@@ -139,6 +141,13 @@ func closeConnection(c *call) (any, error) {
 	reason := string(c.Request.Header.Peek("X-Reason"))
 	if reason == "" {
 		reason = "Closed via management plugin"
+	}
+	i, err := c.connection()
+	switch {
+	case err != nil:
+		return nil, err
+	case i.User != c.user && !c.administrates():
+		return nil, notAuthorised("User not authorised to access object")
 	}
 	if !c.opts.AMQP.CloseConnection(c.params.Get("connection"), reason) {
 		return nil, errNotFound
@@ -182,6 +191,9 @@ func getChannel(c *call) (any, error) {
 	i, ok := c.opts.AMQP.Connection(name[:at])
 	if !ok {
 		return nil, errNotFound
+	}
+	if err := c.mayLookAt(i.User); err != nil {
+		return nil, err
 	}
 	for m := range i.Channels {
 		ch := &i.Channels[m]

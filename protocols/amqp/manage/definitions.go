@@ -20,11 +20,12 @@ type definitions struct {
 	Policies  []policyJSON   `json:"policies"`
 	Operators []policyJSON   `json:"operator_policies"`
 
-	Users       []json.RawMessage `json:"users"`
-	Permissions []json.RawMessage `json:"permissions"`
-	Topics      []json.RawMessage `json:"topic_permissions"`
-	Parameters  []json.RawMessage `json:"parameters"`
-	Globals     []json.RawMessage `json:"global_parameters"`
+	Users       []userJSON       `json:"users"`
+	Permissions []permissionJSON `json:"permissions"`
+
+	Topics     []json.RawMessage `json:"topic_permissions"`
+	Parameters []json.RawMessage `json:"parameters"`
+	Globals    []json.RawMessage `json:"global_parameters"`
 }
 
 // exportDefinitions answers all that was declared, of the virtual host of the path or of all.
@@ -39,7 +40,7 @@ func exportDefinitions(c *call) (any, error) {
 		"policies": []object{}, "operator_policies": []object{}, "queues": []object{}, "exchanges": []object{}, "bindings": []object{}, "parameters": []object{},
 	}
 	if !one {
-		vhosts, permissions := []object{}, []object{}
+		vhosts := []object{}
 		for _, ns := range namespaces {
 			n, err := c.router.Namespace(ns)
 			if err != nil {
@@ -47,9 +48,9 @@ func exportDefinitions(c *call) (any, error) {
 			}
 			v := c.jsonOfVHost(n)
 			vhosts = append(vhosts, object{"name": v["name"], "description": v["description"], "tags": v["tags"]})
-			permissions = append(permissions, permission(vhostOf(ns)))
 		}
-		out["vhosts"], out["permissions"], out["users"], out["topic_permissions"] = vhosts, permissions, []object{userJSON()}, []object{}
+		users, permissions := c.exportUsers(namespaces)
+		out["vhosts"], out["permissions"], out["users"], out["topic_permissions"] = vhosts, permissions, users, []object{}
 		out["global_parameters"] = []object{}
 	}
 	add := func(to string, o object, leave ...string) {
@@ -137,8 +138,11 @@ func importDefinitions(c *call) (any, error) {
 	if err := c.declareAll(&d); err != nil {
 		return nil, err
 	}
-	if left := d.left(); left != "" {
-		// There are no users and no plug-ins to import them for.
+	users, err := c.importUsers(&d)
+	if err != nil {
+		return nil, err
+	}
+	if left := strings.Join(append(users, d.left()...), ", "); left != "" {
 		c.opts.Logger.Warn("definitions were imported, but for what there is not here", "left", left)
 		c.Response.Header.Set("X-Not-Imported", left)
 	}
@@ -147,7 +151,7 @@ func importDefinitions(c *call) (any, error) {
 
 // into says of everything that it is in a virtual host.
 func (d *definitions) into(vhost string) {
-	d.VHosts = nil
+	d.VHosts, d.Users, d.Permissions = nil, nil, nil
 	for i := range d.Queues {
 		d.Queues[i].VHost = vhost
 	}
@@ -165,29 +169,24 @@ func (d *definitions) into(vhost string) {
 	}
 }
 
-// left says what is not imported: users but guest, rights, parameters of plug-ins and of the cluster
-// but its id, which every export has.
-func (d *definitions) left() string {
-	var all []string
-	count := func(n int, what string) {
-		if n > 0 {
-			all = append(all, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	isGuest := func(b json.RawMessage) bool {
-		var u struct{ Name, User string }
-		return json.Unmarshal(b, &u) == nil && (u.Name == guest || u.User == guest)
-	}
+// left says what is not imported beside users: rights to topics, parameters of plug-ins and of the
+// cluster but its id, which every export has.
+func (d *definitions) left() (all []string) {
 	isID := func(b json.RawMessage) bool {
 		var p struct{ Name string }
 		return json.Unmarshal(b, &p) == nil && p.Name == clusterID
 	}
-	count(len(slices.DeleteFunc(d.Users, isGuest)), "users")
-	count(len(slices.DeleteFunc(d.Permissions, isGuest)), "permissions")
-	count(len(d.Topics), "topic_permissions")
-	count(len(d.Parameters), "parameters")
-	count(len(slices.DeleteFunc(d.Globals, isID)), "global_parameters")
-	return strings.Join(all, ", ")
+	all = leaving(all, len(d.Topics), "topic_permissions")
+	all = leaving(all, len(d.Parameters), "parameters")
+	return leaving(all, len(slices.DeleteFunc(d.Globals, isID)), "global_parameters")
+}
+
+// leaving adds how many of something there are, if there are any.
+func leaving(all []string, n int, what string) []string {
+	if n > 0 {
+		all = append(all, fmt.Sprintf("%d %s", n, what))
+	}
+	return all
 }
 
 func (c *call) declareAll(d *definitions) error {

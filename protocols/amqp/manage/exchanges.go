@@ -115,8 +115,8 @@ func putExchange(c *call) (any, error) {
 	if err := c.read(&x, maxDefinition); err != nil {
 		return nil, err
 	}
-	if _, err := c.namespace(); err != nil {
-		return nil, &refusal{404, "not_found", "vhost_not_found"}
+	if err := c.needVHost(); err != nil {
+		return nil, err
 	}
 	_, err := c.exchange("exchange")
 	found := err == nil

@@ -63,6 +63,9 @@ func overview(c *call) (any, error) {
 		}
 		exchanges += len(xs)
 	}
+	if !c.monitors() {
+		o["listeners"] = []object{}
+	}
 	connections, channels, consumers := c.counts()
 	o["object_totals"] = object{"connections": connections, "channels": channels, "consumers": consumers, "exchanges": exchanges, "queues": queues}
 	return o, nil

@@ -253,8 +253,8 @@ func putQueue(c *call) (any, error) {
 		return nil, err
 	}
 	vhost := c.params.Get("vhost")
-	if _, err := c.namespace(); err != nil {
-		return nil, &refusal{404, "not_found", "vhost_not_found"}
+	if err := c.needVHost(); err != nil {
+		return nil, err
 	}
 	_, _, err := c.findQueue()
 	found := err == nil

@@ -99,8 +99,11 @@ func (e *amqpError) refusal() *refusal {
 	case spec.AccessRefused:
 		return &refusal{401, "not_authorised", e.plain()}
 	case spec.NotAllowed:
-		if strings.Contains(e.text, "vhost") {
+		switch { // which texts of ours say
+		case strings.HasPrefix(e.plain(), "vhost "):
 			return &refusal{404, "not_found", "vhost_not_found"}
+		case strings.HasPrefix(e.plain(), "access to vhost "):
+			return &refusal{401, "not_authorised", e.plain()}
 		}
 	case spec.InternalError:
 		return &refusal{500, "internal_error", e.plain()}

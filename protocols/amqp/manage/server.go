@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -42,7 +41,7 @@ type Server struct {
 	opts   Options
 	router *router.Router
 	front  *front.Server
-	mux    front.Mux[handler]
+	mux    front.Mux[route]
 
 	ctx  context.Context //nolint:containedctx // ends what waits when the server is closed
 	stop context.CancelFunc
@@ -54,7 +53,7 @@ func New(o Options) *Server {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.front = front.New(front.Options{Listener: o.Listener, Handle: s.handle, Refuse: refuse, Logger: o.Logger, MaxBody: o.MaxBody})
 	for _, r := range routes {
-		s.mux.Handle(r.method, "/api"+r.path, r.do)
+		s.mux.Handle(r.method, "/api"+r.path, route{r.who, r.do})
 	}
 	return s
 }
@@ -71,6 +70,12 @@ func (s *Server) Close(ctx context.Context) error {
 // handler serves a call. What it returns is answered as JSON with status 200; nil is nothing, with
 // the status that it has set, or 204.
 type handler func(c *call) (any, error)
+
+// route is a call that there is.
+type route struct {
+	who caller
+	do  handler
+}
 
 // call is one request.
 type call struct {
@@ -110,7 +115,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 	if method == fasthttp.MethodHead {
 		method = fasthttp.MethodGet
 	}
-	do, ok := methods[method]
+	to, ok := methods[method]
 	if !ok {
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, front.Allowed(methods))
 		if method == fasthttp.MethodOptions {
@@ -127,14 +132,17 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 		}
 	}
 	c := &call{RequestCtx: ctx, Server: s, params: ps, budget: s.front.Budget()}
-	if err := c.login(); err != nil {
-		return err
-	}
 	var cancel context.CancelFunc
 	c.ctx, cancel = context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
+	if err := c.login(); err != nil {
+		return err
+	}
+	if err := c.check(to.who); err != nil {
+		return err
+	}
 	defer c.budget.Release()
-	v, err := do(c)
+	v, err := to.do(c)
 	if err != nil {
 		return err
 	}
@@ -153,31 +161,6 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 	}
 	front.Send(ctx, fasthttp.StatusOK, "application/json", body)
 	return nil
-}
-
-// login takes the user and password of Basic authentication, and checks them as AMQP does.
-func (c *call) login() error {
-	kind, encoded, _ := strings.Cut(string(c.Request.Header.Peek(fasthttp.HeaderAuthorization)), " ")
-	if !strings.EqualFold(kind, "basic") {
-		return &refusal{status: 401, Kind: "not_authorized", Reason: "Log in with a user and a password"}
-	}
-	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	user, password, ok := strings.Cut(string(text), ":")
-	from := c.from()
-	if err != nil || !ok || !c.opts.AMQP.Login(user, password, from) {
-		return &refusal{status: 401, Kind: "not_authorized", Reason: "Login failed"}
-	}
-	c.user, c.password = user, password
-	c.principal = router.Principal{Name: user, Host: from.String()}
-	return nil
-}
-
-// from is the client's address; the zero address where it has none of IP.
-func (c *call) from() netip.Addr {
-	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
 }
 
 // may reports whether the user may see something.

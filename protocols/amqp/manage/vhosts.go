@@ -2,6 +2,7 @@ package manage
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ func vhostOf(namespace string) string {
 func (c *call) namespaceOf(vhost string) (string, error) {
 	switch vhost {
 	case defaultVHost:
-		return core.DefaultNamespace, nil
+		return core.DefaultNamespace, c.mayEnter(core.DefaultNamespace)
 	case core.DefaultNamespace:
 		return "", errNotFound
 	}
@@ -39,11 +40,39 @@ func (c *call) namespaceOf(vhost string) (string, error) {
 	if kind(err) == core.NotFound || err == nil && n.Deleted {
 		return "", errNotFound
 	}
+	if err == nil {
+		err = c.mayEnter(vhost)
+	}
 	return vhost, err
+}
+
+// mayEnter checks that the user has rights in a namespace, or may see all of them.
+func (c *call) mayEnter(namespace string) error {
+	if !c.may(router.ResourceNamespace, core.Name{Name: namespace}) {
+		return notAuthorised("User not authorised to access virtual host")
+	}
+	return nil
+}
+
+// namespaceName is the namespace that a virtual host would be.
+func namespaceName(vhost string) string {
+	if vhost == defaultVHost {
+		return core.DefaultNamespace
+	}
+	return vhost
 }
 
 // namespace is that of the virtual host of the path.
 func (c *call) namespace() (string, error) { return c.namespaceOf(c.params.Get("vhost")) }
+
+// needVHost checks that the virtual host of the path is there, for who makes something in it.
+func (c *call) needVHost() error {
+	_, err := c.namespace()
+	if errors.Is(err, errNotFound) {
+		return &refusal{404, "not_found", "vhost_not_found"}
+	}
+	return err
+}
 
 // name is the thing of the path in the virtual host of the path.
 func (c *call) name(param string) (core.Name, error) {
@@ -127,16 +156,12 @@ func (v *vhostJSON) attributes() (map[string]string, error) {
 	if v.Description != nil {
 		out[attrDescription] = *v.Description
 	}
-	var list []string
-	var text string
-	switch {
-	case len(v.Tags) == 0 || string(v.Tags) == "null":
-	case json.Unmarshal(v.Tags, &text) == nil:
-		out[attrTags] = text
-	case json.Unmarshal(v.Tags, &list) == nil:
-		out[attrTags] = strings.Join(list, ",")
-	default:
-		return nil, badRequest("tags are neither a text nor texts")
+	if len(v.Tags) > 0 && string(v.Tags) != "null" {
+		tags, err := textsOf(v.Tags)
+		if err != nil {
+			return nil, err
+		}
+		out[attrTags] = strings.Join(tags, ",")
 	}
 	switch v.QueueType {
 	case "", "undefined", "classic":
