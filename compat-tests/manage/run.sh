@@ -24,7 +24,9 @@ if ! cat pom.xml clients/Hop.java | cmp -s - "$cache/hop.stamp"; then
   cat pom.xml clients/Hop.java >"$cache/hop.stamp"
 fi
 
+ours=
 if [ -z "${API:-}" ]; then
+  ours=1
   broker "amqp management"
   API=$(address management) AMQP_PORT=$(address amqp)
   AMQP_PORT=${AMQP_PORT##*:}
@@ -33,4 +35,8 @@ fi
 check "rabbitmqadmin" clients/rabbitmqadmin.sh "$cache/rabbitmqadmin" "$API"
 check "HTTP client for Java" java -cp "$cache/hop/classes:$cache/hop/*" Hop "http://$API/api/" "$AMQP_PORT"
 check "nagios-plugins-rabbitmq" clients/nagios.sh "$API"
+if [ -n "$ours" ]; then # no other broker has users as ours
+  broker "amqp management"
+  check "rabbitmqadmin, users" clients/rabbitmqadmin_users.sh "$cache/rabbitmqadmin" "$(address management)"
+fi
 exit $failed

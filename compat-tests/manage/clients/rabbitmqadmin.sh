@@ -1,25 +1,6 @@
 #!/usr/bin/env bash
 # rabbitmqadmin.sh SCRIPT HOST:PORT: what people do with rabbitmqadmin, each command, and what it says.
-set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-admin() { python3 "$script" --host "$host" --port "$port" "$@"; }
-script=$1 host=${2%:*} port=${2##*:}
-
-# says TEXT COMMAND…: the command succeeds, and TEXT is in what it prints.
-says() {
-  local want=$1 out
-  shift
-  out=$(admin "$@" 2>&1) || { echo "rabbitmqadmin $*: fails: $out" >&2; exit 1; }
-  [[ $out == *"$want"* ]] || { echo "rabbitmqadmin $*: want $want in: $out" >&2; exit 1; }
-}
-# fails TEXT COMMAND…: the command fails, and says TEXT.
-fails() {
-  local want=$1 out
-  shift
-  if out=$(admin "$@" 2>&1); then echo "rabbitmqadmin $*: succeeds: $out" >&2; exit 1; fi
-  [[ $out == *"$want"* ]] || { echo "rabbitmqadmin $*: want $want in: $out" >&2; exit 1; }
-}
+. "$(dirname "$0")/says.sh"
 
 says rabbitmq_version show overview
 says running list nodes name running
