@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"polylog/core"
+	"polylog/core/wire"
 )
 
 // Principal is who asks: a user's name, empty for anonymous, and the host that the
@@ -29,6 +30,18 @@ func Trusted(purpose, host string) Principal {
 
 // IsUser reports whether it has shown that it is a user, which may be gone since.
 func (p *Principal) IsUser() bool { return p.login > 0 }
+
+// AppendLogin appends who a principal is for another node, which believes it. What a principal is
+// allowed without being a user is not among it.
+func (p Principal) AppendLogin(b []byte) []byte {
+	b = wire.AppendString(wire.AppendString(b, p.Name), p.Host)
+	return wire.AppendBool(wire.AppendUvarint(b, uint64(p.login)), p.anonymous)
+}
+
+// ReadLogin reads what AppendLogin has appended.
+func ReadLogin(r *wire.Reader) Principal {
+	return Principal{Name: r.String(), Host: r.String(), login: core.LogIndex(r.Uvarint()), anonymous: r.Bool()}
+}
 
 // Operation is what a principal wants to do with a resource.
 type Operation uint8

@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"polylog/core"
 	"polylog/router/login"
@@ -89,6 +91,51 @@ func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserCh
 	}
 	res, err := r.propose(ctx, cmd.Command())
 	return err == nil && len(res.Body) == 1 && res.Body[0] == 1, err
+}
+
+// SaltedPassword is a password as SCRAM's clients may hand it over: Salted is Hi(password, Salt,
+// Iterations) of RFC 5802, section 3.
+type SaltedPassword struct {
+	Mechanism    ScramMechanism
+	Iterations   int
+	Salt, Salted []byte
+}
+
+// AlterCredentials sets and deletes, all or nothing, what a user's password is verified by, one
+// mechanism for itself; the others stay as they are. A user that is not there is made, without tags and
+// rights. Error kinds: Invalid, Denied, NotFound (a credential to be deleted), Limit, Conflict (nobody
+// could make users any more).
+func (r *Router) AlterCredentials(ctx context.Context, p Principal, name string, put []SaltedPassword, drop []ScramMechanism) error {
+	if err := r.authorizeUsers(p, name); err != nil {
+		return err
+	}
+	// What is there is read and written again: one change at a time.
+	r.admin.Lock()
+	defer r.admin.Unlock()
+	all := map[ScramMechanism]ScramCredential{}
+	if u := r.state.User(name); u != nil {
+		for _, c := range u.Credentials {
+			all[c.Mechanism] = c
+		}
+	}
+	for _, m := range drop {
+		if _, ok := all[m]; !ok {
+			return core.E(core.NotFound, "user %q has no credential of this mechanism", name)
+		}
+		delete(all, m)
+	}
+	for _, s := range put {
+		if size := s.Mechanism.Size(); size == 0 || len(s.Salted) != size {
+			return core.E(core.Invalid, "a salted password of %d bytes, want %d", len(s.Salted), size)
+		}
+		all[s.Mechanism] = login.FromSalted(s.Mechanism, s.Salt, s.Iterations, s.Salted)
+	}
+	var sorted []ScramCredential
+	for _, m := range slices.Sorted(maps.Keys(all)) {
+		sorted = append(sorted, all[m])
+	}
+	_, err := r.SetUser(ctx, p, name, UserChange{Credentials: &sorted})
+	return err
 }
 
 // DeleteUser deletes a user and ends its connections. The last one of all goes only where last is

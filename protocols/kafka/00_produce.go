@@ -46,7 +46,7 @@ func produce(ctx context.Context, c *call, req *kmsg.ProduceRequest) {
 	refused := c.refuseProduce(req)
 	for i := range req.Topics {
 		rt, t := &req.Topics[i], &p.resp.Topics[i]
-		topic, code := c.topic(rt.Topic, rt.TopicID, c.version >= produceTopicID)
+		topic, code := c.topicFor(router.OpWrite, rt.Topic, rt.TopicID, c.version >= produceTopicID)
 		for j := range rt.Partitions {
 			part := &t.Partitions[j]
 			part.Default()

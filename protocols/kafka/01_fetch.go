@@ -62,6 +62,7 @@ type fetching struct {
 	found    int       // bytes that the last look has found
 	held     int64     // of the server's FetchMemory: those of them that are in memory
 	parked   hold      // while it waits
+	waits    bool      // rights may have changed since the last look
 	term     core.Term // of the leadership that parts were resolved in; 0: this node did not lead
 
 	batches router.Batches
@@ -83,6 +84,7 @@ func fetch(ctx context.Context, c *call, req *kmsg.FetchRequest) {
 		return
 	}
 	f.forget()
+	f.waits = true
 	c.background(ctx, f.wait)
 }
 
@@ -197,10 +199,7 @@ func (f *fetching) resolve() {
 			continue
 		}
 		if i == 0 || p.topic != f.parts[i-1].topic || p.id != f.parts[i-1].id {
-			topic, code = c.topic(p.topic, p.id, c.version >= fetchTopicID)
-			if topic != nil && c.may(router.OpRead, topic.Name) != nil {
-				topic, code = nil, codeTopicAuthorizationFailed
-			}
+			topic, code = c.topicFor(router.OpRead, p.topic, p.id, c.version >= fetchTopicID)
 		}
 		p.code = code
 		if topic == nil {
@@ -217,10 +216,30 @@ func (f *fetching) resolve() {
 	}
 }
 
+// recheck refuses the parts that the client may no longer read.
+func (f *fetching) recheck() {
+	c := f.call
+	if !c.srv.router.HasUsers() {
+		return
+	}
+	var code int16
+	for i := range f.parts {
+		p := &f.parts[i]
+		if i == 0 || p.topic != f.parts[i-1].topic || p.id != f.parts[i-1].id {
+			_, code = c.topicFor(router.OpRead, p.topic, p.id, c.version >= fetchTopicID)
+		}
+		if code == codeTopicAuthorizationFailed {
+			p.code = code
+		}
+	}
+}
+
 // look reads every part and reports whether that is worth answering with.
 func (f *fetching) look() bool {
 	if f.call.srv.leading() != f.term { // since the last look
 		f.resolve()
+	} else if f.waits {
+		f.recheck()
 	}
 	budget := f.maxBytes
 	if free := f.call.srv.freeFetchBytes(); free < budget {

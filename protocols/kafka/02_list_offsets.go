@@ -30,10 +30,7 @@ func listOffsets(ctx context.Context, c *call, req *kmsg.ListOffsetsRequest) *km
 		rt := &req.Topics[i]
 		t := kmsg.NewListOffsetsResponseTopic()
 		t.Topic = rt.Topic
-		topic, code := c.topic(rt.Topic, [16]byte{}, false)
-		if topic != nil && c.may(router.OpDescribe, topic.Name) != nil {
-			topic, code = nil, codeTopicAuthorizationFailed
-		}
+		topic, code := c.topicFor(router.OpDescribe, rt.Topic, core.TopicID{}, false)
 		for j := range rt.Partitions {
 			if !c.grow(ctx, elementBytes) {
 				return resp

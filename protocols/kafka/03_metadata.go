@@ -48,11 +48,12 @@ func metadata(ctx context.Context, c *call, req *kmsg.MetadataRequest) *kmsg.Met
 	if c.unknown(asked) {
 		c.catchUp(ctx)
 	}
-	if c.version < 4 || req.AllowAutoTopicCreation {
+	made := (c.version < 4 || req.AllowAutoTopicCreation) && c.srv.router.BrokerConfig().AutoCreateTopics
+	if made {
 		c.autoCreate(ctx, asked)
 	}
 	for i := range asked {
-		t, ok := c.metadataAsked(ctx, &cl, &asked[i], req.IncludeTopicAuthorizedOperations)
+		t, ok := c.metadataAsked(ctx, &cl, &asked[i], made, req.IncludeTopicAuthorizedOperations)
 		if !ok {
 			return resp
 		}
@@ -107,9 +108,6 @@ const catchUpWait = time.Second
 
 // autoCreate makes the topics that are asked for by name and do not exist.
 func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic) {
-	if !c.srv.router.BrokerConfig().AutoCreateTopics {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
 	defer cancel()
 	var missing []core.Name
@@ -121,7 +119,8 @@ func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic
 		if t.Topic == nil || *t.Topic == "" || router.CheckTopicName(*t.Topic) != nil {
 			continue
 		}
-		if _, ok := c.srv.router.Topic(c.topicName(*t.Topic)); !ok {
+		if topic, _ := c.topicFor(router.OpDescribe, *t.Topic, core.TopicID{}, false); topic == nil &&
+			c.may(router.OpCreate, c.topicName(*t.Topic)) == nil {
 			missing = append(missing, c.topicName(*t.Topic))
 		}
 	}
@@ -136,19 +135,20 @@ func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic
 	})
 }
 
-// metadataAsked is the answer for one topic of a request, false when it is too large.
-func (c *call) metadataAsked(ctx context.Context, cl *cluster, asked *kmsg.MetadataRequestTopic, operations bool) (_ kmsg.MetadataResponseTopic, ok bool) {
+// metadataAsked is the answer for one topic of a request, false when it is too large. made says that
+// it was to be made where it was not there.
+func (c *call) metadataAsked(ctx context.Context, cl *cluster, asked *kmsg.MetadataRequestTopic, made, operations bool) (_ kmsg.MetadataResponseTopic, ok bool) {
 	name := ""
 	if asked.Topic != nil {
 		name = *asked.Topic
 	}
 	byID := asked.Topic == nil && c.version >= 10
-	t, code := c.topic(name, asked.TopicID, byID)
-	if t == nil && !byID && router.CheckTopicName(name) != nil {
+	t, code := c.topicFor(router.OpDescribe, name, asked.TopicID, byID)
+	if t == nil && !byID && code != codeTopicAuthorizationFailed && router.CheckTopicName(name) != nil {
 		code = codeInvalidTopic
 	}
-	if t != nil && c.may(router.OpDescribe, t.Name) != nil {
-		t, code = nil, codeTopicAuthorizationFailed
+	if code == codeUnknownTopicOrPartition && made && c.may(router.OpCreate, c.topicName(name)) != nil {
+		code = codeTopicAuthorizationFailed // as Kafka: it would have been made
 	}
 	if t != nil {
 		if !c.grow(ctx, metadataBytes(t)) {

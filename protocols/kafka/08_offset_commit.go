@@ -27,7 +27,7 @@ func offsetCommit(ctx context.Context, c *call, req *kmsg.OffsetCommitRequest) *
 		rt := kmsg.NewOffsetCommitResponseTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		rt.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions))
-		topic, code := c.groupTopic(router.OpRead, t.Topic, t.TopicID, req.Version >= offsetCommitTopicID)
+		topic, code := c.topicFor(router.OpRead, t.Topic, t.TopicID, req.Version >= offsetCommitTopicID)
 		for i, p := range t.Partitions {
 			rp := &rt.Partitions[i]
 			rp.Partition = p.Partition

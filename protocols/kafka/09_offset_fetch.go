@@ -144,7 +144,7 @@ func (c *call) someOffsets(ctx context.Context, g *kmsg.OffsetFetchRequestGroup)
 	for i, t := range g.Topics {
 		rt := &topics[i]
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		topic, code := c.groupTopic(router.OpDescribe, t.Topic, t.TopicID, c.version >= offsetFetchTopicID)
+		topic, code := c.topicFor(router.OpDescribe, t.Topic, t.TopicID, c.version >= offsetFetchTopicID)
 		if code == codeUnknownTopicOrPartition {
 			code = codeNone
 		}

@@ -38,12 +38,12 @@ func deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) *
 			t.ErrorCode, t.ErrorMessage = adminCode(stale), message(stale)
 			return
 		}
-		topic, code := c.topic(name, t.TopicID, t.Topic == nil)
+		topic, code := c.topicFor(router.OpDescribe, name, t.TopicID, t.Topic == nil)
 		if topic == nil {
 			t.ErrorCode = code
 			return
 		}
-		if t.Topic == nil && c.may(router.OpDescribe, topic.Name) == nil {
+		if t.Topic == nil {
 			t.Topic = new(topic.Name.Name)
 		}
 		t.TopicID = topic.ID

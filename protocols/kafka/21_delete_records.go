@@ -21,7 +21,7 @@ func deleteRecords(ctx context.Context, c *call, req *kmsg.DeleteRecordsRequest)
 		rt := &req.Topics[i]
 		t := kmsg.NewDeleteRecordsResponseTopic()
 		t.Topic = rt.Topic
-		topic, unknown := c.topic(rt.Topic, core.TopicID{}, false)
+		topic, unknown := c.topicFor(router.OpDelete, rt.Topic, core.TopicID{}, false)
 		for j := range rt.Partitions {
 			p := kmsg.NewDeleteRecordsResponseTopicPartition()
 			p.Partition, p.LowWatermark = rt.Partitions[j].Partition, -1

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"polylog/core"
+	"polylog/router"
 )
 
 // initProducerID gives an idempotent producer its identity. Transactional ones are
@@ -18,6 +19,10 @@ func initProducerID(ctx context.Context, c *call, req *kmsg.InitProducerIDReques
 		if *req.TransactionalID == "" {
 			resp.ErrorCode = codeInvalidRequest
 		}
+		return resp
+	}
+	if c.mayCluster(router.OpWrite) != nil {
+		resp.ErrorCode = codeClusterAuthorizationFailed
 		return resp
 	}
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)

@@ -18,10 +18,7 @@ func offsetForLeaderEpoch(ctx context.Context, c *call, req *kmsg.OffsetForLeade
 		rt := &req.Topics[i]
 		t := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		t.Topic = rt.Topic
-		topic, code := c.topic(rt.Topic, core.TopicID{}, false)
-		if topic != nil && c.may(router.OpDescribe, topic.Name) != nil {
-			topic, code = nil, codeTopicAuthorizationFailed
-		}
+		topic, code := c.topicFor(router.OpDescribe, rt.Topic, core.TopicID{}, false)
 		for j := range rt.Partitions {
 			if !c.grow(ctx, elementBytes) {
 				return resp

@@ -64,12 +64,12 @@ func (c *call) configEntries(kind kmsg.ConfigResourceType, name string) ([]route
 		if err := router.CheckTopicName(name); err != nil {
 			return nil, badRequest(codeInvalidTopic, "%s", err.Error())
 		}
+		if err := c.may(router.OpDescribeConfigs, c.topicName(name)); err != nil {
+			return nil, err
+		}
 		t, ok := r.Topic(c.topicName(name))
 		if !ok {
 			return nil, badRequest(codeUnknownTopicOrPartition, "topic %s does not exist", name)
-		}
-		if err := c.may(router.OpDescribeConfigs, t.Name); err != nil {
-			return nil, err
 		}
 		return r.DescribeTopicConfig(t), nil
 	case kmsg.ConfigResourceTypeBroker:

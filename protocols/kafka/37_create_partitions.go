@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"polylog/core"
+	"polylog/router"
 )
 
 // createPartitions gives topics more partitions.
@@ -40,6 +41,9 @@ func createPartitions(ctx context.Context, c *call, req *kmsg.CreatePartitionsRe
 
 func (c *call) createPartitions(ctx context.Context, cl *cluster, rt *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
 	name := c.topicName(rt.Topic)
+	if err := c.may(router.OpAlter, name); err != nil {
+		return err
+	}
 	t, ok := c.srv.router.Topic(name)
 	if !ok {
 		return badRequest(codeUnknownTopicOrPartition, "topic %s does not exist", rt.Topic)

@@ -45,7 +45,7 @@ func offsetDelete(ctx context.Context, c *call, req *kmsg.OffsetDeleteRequest) *
 	for _, t := range req.Topics {
 		rt := kmsg.NewOffsetDeleteResponseTopic()
 		rt.Topic = t.Topic
-		topic, refused := c.groupTopic(router.OpRead, t.Topic, core.TopicID{}, false)
+		topic, refused := c.topicFor(router.OpRead, t.Topic, core.TopicID{}, false)
 		if topic != nil && subscribed(t.Topic) {
 			refused = codeGroupSubscribedToTopic
 		}

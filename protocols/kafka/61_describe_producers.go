@@ -19,10 +19,7 @@ func describeProducers(ctx context.Context, c *call, req *kmsg.DescribeProducers
 		rt := &req.Topics[i]
 		t := kmsg.NewDescribeProducersResponseTopic()
 		t.Topic = rt.Topic
-		topic, unknown := c.topic(rt.Topic, core.TopicID{}, false)
-		if topic != nil && c.may(router.OpRead, topic.Name) != nil {
-			topic, unknown = nil, codeTopicAuthorizationFailed
-		}
+		topic, unknown := c.topicFor(router.OpRead, rt.Topic, core.TopicID{}, false)
 		for _, n := range rt.Partitions {
 			if !seen.first(partition{rt.Topic, n}) {
 				continue

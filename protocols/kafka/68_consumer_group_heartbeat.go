@@ -74,7 +74,7 @@ type visibleTopics struct{ c *call }
 
 // Topic finds a topic by its name.
 func (v visibleTopics) Topic(name string) (group.Topic, bool) {
-	t, _ := v.c.groupTopic(router.OpDescribe, name, core.TopicID{}, false)
+	t, _ := v.c.topicFor(router.OpDescribe, name, core.TopicID{}, false)
 	if t == nil {
 		return group.Topic{}, false
 	}

@@ -93,14 +93,12 @@ type describedTopic struct {
 func (c *call) describedTopic(name string) describedTopic {
 	d := describedTopic{resp: kmsg.NewDescribeTopicPartitionsResponseTopic()}
 	d.resp.Topic = &name
-	t, code := c.topic(name, core.TopicID{}, false)
+	t, code := c.topicFor(router.OpDescribe, name, core.TopicID{}, false)
 	switch {
-	case t == nil && router.CheckTopicName(name) != nil:
+	case t == nil && code != codeTopicAuthorizationFailed && router.CheckTopicName(name) != nil:
 		d.resp.ErrorCode = codeInvalidTopic
 	case t == nil:
 		d.resp.ErrorCode = code
-	case c.may(router.OpDescribe, t.Name) != nil:
-		d.resp.ErrorCode = codeTopicAuthorizationFailed
 	default:
 		d.topic = t
 		d.resp.TopicID, d.resp.IsInternal = t.ID, t.Internal

@@ -60,7 +60,9 @@ func newConn(srv *Server, nc net.Conn, cancel context.CancelFunc) *conn {
 	}
 	c.session = session{srv: srv, conn: c}
 	if in, ok := nc.(insideConn); ok {
-		c.session.principal = in.caller.Principal
+		c.session.principal, c.session.inside = in.caller.Principal, true
+	} else if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
+		c.session.principal.Host = host
 	}
 	return c
 }
@@ -70,7 +72,9 @@ func newConn(srv *Server, nc net.Conn, cancel context.CancelFunc) *conn {
 func (c *conn) serve(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() }) // unblocks reader and writer
 	c.wg.Go(func() { c.write(ctx) })
+	c.session.begin()
 	err := c.read(ctx)
+	c.session.login.end()
 	if c.srv.isStopping() {
 		err = errStopping
 		c.drain(ctx)
@@ -103,6 +107,8 @@ func (c *conn) close(err error) {
 		p.end()
 	}
 	switch {
+	case errors.Is(err, errRefused), errors.Is(err, errGone):
+		c.log.Info("kafka connection closed", "reason", err)
 	case errors.Is(err, io.EOF), errors.Is(err, errStopping), errors.Is(err, errIdle), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 		c.log.Debug("kafka connection closed", "reason", err)
 	case isNetwork(err):

@@ -54,6 +54,7 @@ const (
 	codeOperationNotAttempted        int16 = 55
 	codeStorageError                 int16 = 56
 	codeUnknownProducerID            int16 = 59
+	codeSASLAuthenticationFailed     int16 = 58
 	codeNonEmptyGroup                int16 = 68
 	codeGroupIDNotFound              int16 = 69
 	codeFetchSessionIDNotFound       int16 = 70
@@ -73,6 +74,8 @@ const (
 	codeThrottlingQuotaExceeded      int16 = 89
 	codeProducerFenced               int16 = 90
 	codeResourceNotFound             int16 = 91
+	codeDuplicateResource            int16 = 92
+	codeUnacceptableCredential       int16 = 93
 	codeUnknownTopicID               int16 = 100
 	codeInconsistentTopicID          int16 = 103
 	codeFetchSessionTopicIDError     int16 = 106

@@ -16,20 +16,6 @@ func (c *call) authorizeGroup(op router.Operation, id string) int16 {
 	return codeNone
 }
 
-// groupTopic finds a topic whose offsets a group asks for, or the code that says why it
-// may not.
-func (c *call) groupTopic(op router.Operation, name string, id core.TopicID, byID bool) (*router.Topic, int16) {
-	t, code := c.topic(name, id, byID)
-	resource := c.topicName(name)
-	if t != nil {
-		resource = t.Name
-	}
-	if c.may(op, resource) != nil && (t != nil || !byID) {
-		return nil, codeTopicAuthorizationFailed
-	}
-	return t, code
-}
-
 // clientHost is the client's address as Kafka shows it: "/" and the IP address.
 func (c *call) clientHost() string {
 	host, _, err := net.SplitHostPort(c.conn.nc.RemoteAddr().String())

@@ -36,14 +36,12 @@ func (c Caller) String() string { return c.From }
 func (Caller) Network() string { return "tcp" }
 
 func (c Caller) encode() []byte {
-	b := wire.AppendString(nil, c.Principal.Name)
-	b = wire.AppendString(b, c.Principal.Host)
-	return wire.AppendString(b, c.From)
+	return c.Principal.AppendLogin(wire.AppendString(nil, c.From))
 }
 
 func decodeCaller(b []byte) (c Caller, err error) {
 	r := wire.NewReader(b)
-	c.Principal.Name, c.Principal.Host, c.From = r.String(), r.String(), r.String()
+	c.From, c.Principal = r.String(), router.ReadLogin(&r)
 	if err := r.Close(); err != nil {
 		return c, core.E(core.Invalid, "who opens a stream to the Kafka server: %v", err)
 	}

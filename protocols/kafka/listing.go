@@ -8,14 +8,14 @@ import (
 )
 
 // known is what a client has said of itself.
-type known struct{ clientID, softwareName, softwareVersion string }
+type known struct{ clientID, softwareName, softwareVersion, user string }
 
 // note keeps what the client says of itself where others may read it. The reader calls it with
 // each request.
 func (s *session) note(clientID string) {
 	was := s.known.Load()
-	if was == nil || was.clientID != clientID || was.softwareName != s.softwareName || was.softwareVersion != s.softwareVersion {
-		s.known.Store(&known{clientID, s.softwareName, s.softwareVersion}) // an allocation, not for each request
+	if was == nil || was.clientID != clientID || was.softwareName != s.softwareName || was.softwareVersion != s.softwareVersion || was.user != s.principal.Name {
+		s.known.Store(&known{clientID, s.softwareName, s.softwareVersion, s.principal.Name}) // an allocation, not for each request
 	}
 }
 
@@ -28,6 +28,7 @@ func (c *conn) describe(k *router.Client) {
 	c.mu.Unlock()
 	k.Details = append(k.Details, router.Detail{Name: "requests waiting", Value: strconv.Itoa(waiting)})
 	if who := c.session.known.Load(); who != nil {
+		k.User = who.user
 		k.ClientID, k.Software = who.clientID, strings.TrimSpace(who.softwareName+" "+who.softwareVersion)
 	}
 }

@@ -9,11 +9,12 @@ import (
 // metrics counts what the router cannot see. Requests are counted in plain numbers, by
 // key, and named when somebody asks.
 type metrics struct {
-	srv      *Server
-	accepted atomic.Int64
-	refused  atomic.Int64
-	broken   atomic.Int64 // connections that ended on an error of protocol
-	requests []atomic.Int64
+	srv           *Server
+	accepted      atomic.Int64
+	refused       atomic.Int64
+	broken        atomic.Int64 // connections that ended on an error of protocol
+	refusedLogins atomic.Int64
+	requests      []atomic.Int64
 
 	storageErrors atomic.Int64 // partitions that could not be read
 }
@@ -23,6 +24,7 @@ var (
 	acceptedDesc    = desc("connections_total", "Connections that were accepted.")
 	refusedDesc     = desc("connections_refused_total", "Connections that were closed at once, as there were too many.")
 	brokenDesc      = desc("connection_errors_total", "Connections that were closed because of what their client sent.")
+	loginsDesc      = desc("authentication_failures_total", "Clients that did not prove who they are.")
 	requestsDesc    = desc("requests_total", "Requests, by API.", "api")
 	sessionsDesc    = desc("fetch_sessions", "Fetch sessions now.")
 	storageDesc     = desc("storage_errors_total", "Partitions of fetches that could not be read from the log.")
@@ -39,7 +41,7 @@ func newMetrics(s *Server) *metrics {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, requestsDesc, sessionsDesc, heldDesc, storageDesc} {
+	for _, d := range []*prometheus.Desc{connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, loginsDesc, requestsDesc, sessionsDesc, heldDesc, storageDesc} {
 		ch <- d
 	}
 }
@@ -62,6 +64,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(storageDesc, m.storageErrors.Load())
 	counter(refusedDesc, m.refused.Load())
 	counter(brokenDesc, m.broken.Load())
+	counter(loginsDesc, m.refusedLogins.Load())
 	for key := range m.requests {
 		if n := m.requests[key].Load(); n > 0 {
 			counter(requestsDesc, n, m.srv.apis[key].key.Name())

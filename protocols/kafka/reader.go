@@ -13,6 +13,16 @@ import (
 // read takes requests off the connection until it ends.
 func (c *conn) read(ctx context.Context) error {
 	for {
+		switch l := &c.session.login; {
+		case l.refused != nil:
+			c.drain(ctx)
+			return l.refused
+		case l.raw:
+			if err := c.readToken(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		n, err := c.awaitFrame()
 		if err != nil {
 			return err
@@ -78,7 +88,11 @@ const smallFrame = 64 << 10
 // not idle, however long they take.
 func (c *conn) awaitFrame() (int, error) {
 	for {
-		if err := c.setReadDeadline(frameLengthLen, c.srv.opts.IdleTimeout); err != nil {
+		patience := c.srv.opts.IdleTimeout
+		if c.session.mustLogIn() {
+			patience = min(patience, loginTimeout)
+		}
+		if err := c.setReadDeadline(frameLengthLen, patience); err != nil {
 			return 0, err
 		}
 		n, err := peekFrameLength(c.br, c.srv.opts.MaxRequestBytes)
@@ -117,8 +131,13 @@ func (c *conn) admit(a *api, head frameHead, n int) error {
 	if a == nil || !a.serves(head.version) && a.key != kmsg.ApiVersions {
 		return fmt.Errorf("%w: %s (key %d) version %d", errUnsupported, kmsg.NameForKey(head.key), head.key, head.version)
 	}
+	if err := c.session.admits(a.key); err != nil {
+		return err
+	}
 	limit := c.srv.opts.MaxOtherRequestBytes
 	switch {
+	case c.session.mustLogIn():
+		limit = firstRequestBytes
 	case a.is(hasRecords):
 		limit = c.srv.opts.MaxRequestBytes
 	case !c.session.valid:

@@ -44,6 +44,7 @@ type Options struct {
 	RequestMemory        int64         // bytes of requests in flight, all connections; default 512 MiB
 	MaxAnswerBytes       int64         // memory of one answer that is not a Fetch's, default 64 MiB
 	AnswerMemory         int64         // the same for all large answers that are not sent yet; default 128 MiB
+	loginDelay           time.Duration // until a client learns that it is not logged in; default 100 ms
 	closeGrace           time.Duration // for what Close cut off to end; default 5 s
 	FetchMemory          int           // bytes of answers not sent yet after which each fetch gets little; default 256 MiB
 }
@@ -59,6 +60,7 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.MaxInFlightBytes, 32<<20)
 	setDefault(&o.RequestMemory, 512<<20)
 	setDefault(&o.FetchMemory, 256<<20)
+	setDefault(&o.loginDelay, 100*time.Millisecond) // connection.failed.authentication.delay.ms
 	setDefault(&o.closeGrace, 5*time.Second)
 	setDefault(&o.MaxAnswerBytes, 64<<20)
 	setDefault(&o.AnswerMemory, 128<<20)

@@ -14,6 +14,8 @@ type session struct {
 	conn *conn
 
 	principal       router.Principal
+	login           login
+	inside          bool // another protocol has opened it, and says whose it is
 	valid           bool // a well-formed request has come: larger frames are welcome
 	softwareName    string
 	softwareVersion string
@@ -40,6 +42,20 @@ func (s *session) topic(name string, id core.TopicID, byID bool) (*router.Topic,
 		return nil, codeUnknownTopicOrPartition
 	}
 	return t, codeNone
+}
+
+// topicFor is topic for a client that is about to do op. What it may not do that with it does not
+// learn of: where a request names topics, it is refused whether there is one or not. Ids tell nothing.
+func (s *session) topicFor(op router.Operation, name string, id core.TopicID, byID bool) (*router.Topic, int16) {
+	t, code := s.topic(name, id, byID)
+	resource := s.topicName(name)
+	if t != nil {
+		resource = t.Name
+	}
+	if (t != nil || !byID) && s.may(op, resource) != nil {
+		return nil, codeTopicAuthorizationFailed
+	}
+	return t, code
 }
 
 // may is nil when the client has the right for op on a topic.

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"polylog/core"
+	"polylog/router"
 )
 
 // The APIs in this file are served so that tools get a plain answer: there is nothing
@@ -37,22 +38,13 @@ func deleteACLs(_ context.Context, _ *call, req *kmsg.DeleteACLsRequest) *kmsg.D
 	return resp
 }
 
-// saslHandshake and saslAuthenticate answer as Kafka does on a listener without SASL.
-func saslHandshake(context.Context, *call, *kmsg.SASLHandshakeRequest) *kmsg.SASLHandshakeResponse {
-	resp := kmsg.NewPtrSASLHandshakeResponse()
-	resp.ErrorCode = codeIllegalSASLState
-	return resp
-}
-
-func saslAuthenticate(context.Context, *call, *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthenticateResponse {
-	resp := kmsg.NewPtrSASLAuthenticateResponse()
-	resp.ErrorCode, resp.ErrorMessage = codeIllegalSASLState, new("SASL is not enabled on this listener")
-	return resp
-}
-
 // electLeaders has nothing to elect: the log's leader leads every partition.
 func electLeaders(_ context.Context, c *call, req *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	resp := kmsg.NewPtrElectLeadersResponse()
+	if c.mayCluster(router.OpAlter) != nil {
+		resp.ErrorCode = codeClusterAuthorizationFailed
+		return resp
+	}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t := kmsg.NewElectLeadersResponseTopic()
@@ -73,23 +65,20 @@ func electLeaders(_ context.Context, c *call, req *kmsg.ElectLeadersRequest) *km
 	return resp
 }
 
-func listPartitionReassignments(context.Context, *call, *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
-	return kmsg.NewPtrListPartitionReassignmentsResponse()
-}
-
-func describeClientQuotas(context.Context, *call, *kmsg.DescribeClientQuotasRequest) *kmsg.DescribeClientQuotasResponse {
-	resp := kmsg.NewPtrDescribeClientQuotasResponse()
-	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // not null, which means failure
+func listPartitionReassignments(_ context.Context, c *call, _ *kmsg.ListPartitionReassignmentsRequest) *kmsg.ListPartitionReassignmentsResponse {
+	resp := kmsg.NewPtrListPartitionReassignmentsResponse()
+	if c.mayCluster(router.OpDescribe) != nil {
+		resp.ErrorCode = codeClusterAuthorizationFailed
+	}
 	return resp
 }
 
-// describeUserSCRAMCredentials knows no users.
-func describeUserSCRAMCredentials(_ context.Context, _ *call, req *kmsg.DescribeUserSCRAMCredentialsRequest) *kmsg.DescribeUserSCRAMCredentialsResponse {
-	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
-	for i := range req.Users {
-		r := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
-		r.User, r.ErrorCode = req.Users[i].Name, codeResourceNotFound
-		resp.Results = append(resp.Results, r)
+func describeClientQuotas(_ context.Context, c *call, _ *kmsg.DescribeClientQuotasRequest) *kmsg.DescribeClientQuotasResponse {
+	resp := kmsg.NewPtrDescribeClientQuotasResponse()
+	if c.mayCluster(router.OpDescribeConfigs) != nil {
+		resp.ErrorCode = codeClusterAuthorizationFailed
+		return resp
 	}
+	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // not null, which means failure
 	return resp
 }
