@@ -2,13 +2,12 @@ package httpd
 
 import (
 	"context"
-	"encoding/base64"
 	"net"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -20,7 +19,7 @@ func (c *call) logIn() (err error) {
 		c.principal, err = c.router.Anonymous(host)
 		return err
 	}
-	switch user, password, ok := basic(c.RequestCtx); {
+	switch user, password, ok := front.Basic(c.RequestCtx); {
 	case ok:
 		c.principal, err = c.router.Login(c.ctx, user, password, host)
 	case c.Request.Header.Peek(fasthttp.HeaderAuthorization) != nil:
@@ -39,22 +38,9 @@ func (c *call) logIn() (err error) {
 	}
 	// Browsers would ask people themselves, also for what a page asks for, and that has a form.
 	if mode := string(c.Request.Header.Peek("Sec-Fetch-Mode")); mode == "" || mode == "navigate" {
-		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, `Basic realm="polylog", charset="UTF-8"`)
+		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, front.Challenge)
 	}
 	return &problem{Status: fasthttp.StatusUnauthorized, Code: "login_failed", Detail: err.Error()}
-}
-
-// basic is what a request's Authorization says.
-func basic(ctx *fasthttp.RequestCtx) (user, password string, ok bool) {
-	kind, encoded, _ := strings.Cut(string(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)), " ")
-	if !strings.EqualFold(kind, "basic") {
-		return "", "", false
-	}
-	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	if err != nil {
-		return "", "", false
-	}
-	return strings.Cut(string(text), ":")
 }
 
 // hostOf is the client's address; empty where it has none.

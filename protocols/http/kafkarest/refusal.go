@@ -44,13 +44,15 @@ var (
 
 // Codes with words of their own.
 const (
-	codeDenied      = 40301
-	codeIllegal     = 40903
-	codeTimeout     = 40801
-	codeUnprocessed = 422
-	codeConfig      = 42204
-	codeKafka       = 50002
-	codeRetriable   = 50003
+	// codeUnauthorized is the original's, of clients that are not logged in.
+	codeUnauthorized = 40101
+	codeDenied       = 40301
+	codeIllegal      = 40903
+	codeTimeout      = 40801
+	codeUnprocessed  = 422
+	codeConfig       = 42204
+	codeKafka        = 50002
+	codeRetriable    = 50003
 )
 
 // unprocessed refuses a body whose JSON is right but not what is wanted.

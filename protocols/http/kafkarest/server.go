@@ -210,13 +210,29 @@ func (c *call) release() {
 	c.calls.Done()
 }
 
-// login says who calls.
+// login says who calls, by the user and password of Basic authentication. While the broker has no
+// users nobody is asked.
 func (c *call) login() error {
-	if host, _, err := net.SplitHostPort(c.RemoteAddr().String()); err == nil {
-		c.principal.Host = host
+	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+	if err != nil {
+		host = ""
 	}
-	return nil
+	switch user, password, ok := front.Basic(c.RequestCtx); {
+	case ok && c.router.HasUsers():
+		c.principal, err = c.router.Login(c.ctx, user, password, host)
+	case c.Request.Header.Peek(fasthttp.HeaderAuthorization) != nil && c.router.HasUsers():
+		err = errNotBasic
+	default:
+		c.principal, err = c.router.Anonymous(host)
+	}
+	if core.KindOf(err) != core.Denied {
+		return err
+	}
+	c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, front.Challenge)
+	return &refusal{codeUnauthorized, err.Error()}
 }
+
+var errNotBasic = core.E(core.Denied, "the header Authorization is not of the form Basic, with a user and a password")
 
 // may is nil when the caller has the right for op.
 func (c *call) may(op router.Operation, kind router.ResourceKind, n core.Name) error {

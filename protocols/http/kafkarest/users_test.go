@@ -1,0 +1,69 @@
+package kafkarest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"polylog/core"
+	"polylog/router"
+)
+
+// as calls as a user, and returns the status and the body.
+func (f *fixture) as(user, method, path, contentType, body string) (int, string) {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.SetBasicAuth(user, "pw-"+user)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	var b strings.Builder
+	if err := resp.Write(&b); err != nil {
+		f.t.Fatal(err)
+	}
+	return resp.StatusCode, b.String()
+}
+
+// TestUsers has calls and consumer instances do what their caller may.
+func TestUsers(t *testing.T) {
+	f := start(t, nil)
+	f.do(200, "POST", "/topics/d", jsonV2, `{"records":[{"value":"first"}]}`)
+	set := func(p router.Principal, name string, tags ...string) {
+		t.Helper()
+		if _, err := f.router.SetUser(t.Context(), p, name, router.UserChange{New: true, Tags: &tags, Password: new("pw-" + name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(router.Principal{Host: "127.0.0.1"}, "admin", router.TagAdministrator)
+	admin, err := f.router.Login(t.Context(), "admin", "pw-admin", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(admin, "dev")
+	if _, err := f.router.SetRights(t.Context(), admin, "dev", core.DefaultNamespace, "", "^d", "^d"); err != nil {
+		t.Fatal(err)
+	}
+	f.refused(codeUnauthorized, "GET", "/topics", "", "")
+	want := func(status int, user, method, path, contentType, body, text string) {
+		t.Helper()
+		if got, answer := f.as(user, method, path, contentType, body); got != status || !strings.Contains(answer, text) {
+			t.Fatalf("%s %s: %d %s, want %d with %s", method, path, got, answer, status, text)
+		}
+	}
+	want(401, "eve", "GET", "/topics", "", "", `Www-Authenticate: Basic`)
+	want(200, "dev", "GET", "/topics", "", "", `["d"]`)
+	want(200, "dev", "POST", "/topics/d", jsonV2, `{"records":[{"value":"second"}]}`, `"offset":1`)
+	want(403, "dev", "POST", "/consumers/other", v2, `{"name":"one","format":"json"}`, "40301")
+	want(200, "dev", "POST", "/consumers/done", v2, `{"name":"one","format":"json","auto.offset.reset":"earliest"}`, "one")
+	in := "/consumers/done/instances/one"
+	want(404, "admin", "GET", in+"/records", "", "", "40403")
+	want(204, "dev", "POST", in+"/subscription", v2, `{"topics":["d"]}`, "")
+	want(200, "dev", "GET", in+"/records?timeout=60000", "", "", "first")
+	want(204, "dev", "DELETE", in, v2, "", "")
+}
