@@ -22,6 +22,7 @@ const defaultServer = "127.0.0.1:8080"
 // apiFlags are the flags of the verbs that speak to the HTTP interface of a running broker.
 type apiFlags struct {
 	process   *process
+	as        *credentials // nil: nobody
 	servers   rest.Servers
 	namespace string
 	timeout   time.Duration
@@ -35,6 +36,8 @@ func (a *apiFlags) add(cmd *cobra.Command) {
 }
 
 func (a *apiFlags) addAddress(cmd *cobra.Command) {
+	a.as = &credentials{process: a.process}
+	a.as.add(cmd)
 	f := cmd.PersistentFlags()
 	f.VarP(&a.servers, "server", "s", "address of the broker's HTTP interface, or several with commas (environment: "+config.ServerEnv+"; default "+defaultServer+")")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
@@ -58,6 +61,15 @@ func (a *apiFlags) client() (*rest.Client, error) {
 	}
 	c := rest.New(servers)
 	c.Namespace, c.Timeout = a.namespace, a.timeout
+	if a.as != nil {
+		user, password, err := a.as.get()
+		if err != nil {
+			return nil, err
+		}
+		if user != "" {
+			c.LogIn(user, password)
+		}
+	}
 	return c, nil
 }
 

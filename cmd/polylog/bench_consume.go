@@ -114,7 +114,7 @@ func (r *reading) http(ctx context.Context, c *rest.Client, topic string) error 
 
 // kafka fetches, without a group.
 func (r *reading) kafka(ctx context.Context, topic string) error {
-	b := brokerFlags{process: r.process, addr: r.broker, timeout: r.timeout}
+	b := brokerFlags{process: r.process, as: r.as, addr: r.broker, timeout: r.timeout}
 	from := kgo.NewOffset().AtStart()
 	if r.live {
 		from = kgo.NewOffset().AtEnd()

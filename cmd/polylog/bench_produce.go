@@ -118,7 +118,7 @@ func (f *benchFlags) senders(ctx context.Context, c *rest.Client, topic string) 
 		line := append(append([]byte(`{"value":"`), value...), "\"}\n"...)
 		return func() sender { return httpSender(c.Clone(), topic, value, line) }, func() {}, nil
 	}
-	b := brokerFlags{process: f.process, addr: f.broker, timeout: f.timeout}
+	b := brokerFlags{process: f.process, as: f.as, addr: f.broker, timeout: f.timeout}
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression())}
 	first, err := b.client(ctx, opts...)
 	if err != nil {

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"polylog/cmd/polylog/config"
 )
@@ -25,12 +28,15 @@ const (
 // brokerFlags are the flags of the verbs that are clients of a running broker.
 type brokerFlags struct {
 	process *process
+	as      *credentials // nil: nobody
 	addr    string
 	timeout time.Duration
 }
 
 func (b *brokerFlags) add(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVarP(&b.addr, "broker", "b", "", "broker's Kafka address, or several with commas (environment: "+config.ClientEnv+"; default "+defaultBroker+")")
+	b.as = &credentials{process: b.process}
+	b.as.add(cmd)
 	cmd.PersistentFlags().DurationVar(&b.timeout, "timeout", 30*time.Second, "how long to wait for the broker")
 }
 
@@ -49,6 +55,11 @@ func (b *brokerFlags) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client,
 		kgo.RetryTimeout(b.timeout),
 		kgo.RecordDeliveryTimeout(b.timeout),
 	}, opts...)
+	login, err := b.login()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, login...)
 	c, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, usageError{err}
@@ -57,9 +68,40 @@ func (b *brokerFlags) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client,
 	defer cancel()
 	if err := c.Ping(ctx); err != nil {
 		c.Close()
+		if err := notLoggedIn(err, len(login) > 0); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(b.seeds(), ","), plain(err))
 	}
 	return c, nil
+}
+
+// login is how the client logs in; empty where it shows nothing. By SCRAM the password does not go
+// over the wire.
+func (b *brokerFlags) login() ([]kgo.Opt, error) {
+	if b.as == nil {
+		return nil, nil
+	}
+	user, password, err := b.as.get()
+	if err != nil || user == "" {
+		return nil, err
+	}
+	return []kgo.Opt{kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism())}, nil
+}
+
+// notLoggedIn is what a broker means that takes the client's connection and does not serve it; nil where
+// that is not what it does.
+func notLoggedIn(err error, tried bool) error {
+	var first *kgo.ErrFirstReadEOF
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return errors.New("the user or the password is wrong")
+	case tried && errors.Is(err, kerr.IllegalSaslState):
+		return errors.New("the broker has no users: leave out --user")
+	case !tried && (errors.As(err, &first) || errors.Is(err, io.EOF)):
+		return errors.New("the broker takes connections and ends them: if it has users, log in (see --user)")
+	}
+	return nil
 }
 
 // admin runs do with a client for administration.

@@ -39,6 +39,9 @@ func completing(list func(ctx context.Context, begun string) []string) completio
 // names completes names of objects of a kind, as the interface calls its list.
 func (a *apiFlags) names(kind string) completion {
 	return completing(func(ctx context.Context, begun string) (all []string) {
+		if !a.as.silent() {
+			return nil
+		}
 		c, err := a.client()
 		if err != nil {
 			return nil
@@ -62,6 +65,9 @@ func (a *apiFlags) names(kind string) completion {
 // names completes what list finds by Kafka's protocol.
 func (b *brokerFlags) names(list func(context.Context, *kadm.Client) []string) completion {
 	return completing(func(ctx context.Context, _ string) []string {
+		if !b.as.silent() {
+			return nil
+		}
 		c, err := b.client(ctx)
 		if err != nil {
 			return nil

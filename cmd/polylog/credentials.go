@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -20,6 +21,13 @@ type credentials struct {
 	process  *process
 	user     string
 	passFile string
+	// piped says that the password may come over standard input without being asked for: other verbs
+	// read something else there.
+	piped bool
+
+	mu    sync.Mutex
+	known bool   // password is what was read, or given
+	pass  string // guarded by mu, as known is
 }
 
 func (c *credentials) add(cmd *cobra.Command) {
@@ -28,8 +36,17 @@ func (c *credentials) add(cmd *cobra.Command) {
 	f.StringVar(&c.passFile, "user-password-file", "", "file with that user's password in its first line; without it you are asked (environment: "+config.PasswordFileEnv+")")
 }
 
-// get is the user and its password; empty where there is to be none.
-func (c *credentials) get() (user, password string, err error) {
+// silent reports whether get asks nobody for anything. Without credentials nothing does.
+func (c *credentials) silent() bool {
+	if c == nil {
+		return true
+	}
+	user, file := c.named()
+	return user == "" || file != "" && file != "-"
+}
+
+// named is the user, and the file of its password.
+func (c *credentials) named() (user, file string) {
 	env := func(name string) string {
 		for _, kv := range c.process.environ {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -38,15 +55,34 @@ func (c *credentials) get() (user, password string, err error) {
 		}
 		return ""
 	}
-	user, file := cmp.Or(c.user, env(config.UserEnv)), cmp.Or(c.passFile, env(config.PasswordFileEnv))
+	return cmp.Or(c.user, env(config.UserEnv)), cmp.Or(c.passFile, env(config.PasswordFileEnv))
+}
+
+// get is the user and its password; empty where there is to be none.
+func (c *credentials) get() (user, password string, err error) {
+	user, file := c.named()
 	switch {
 	case user == "" && c.passFile != "":
 		return "", "", usageError{errors.New("--user-password-file: of which user? see --user")}
 	case user == "":
 		return "", "", nil
 	}
-	password, err = c.process.password(file, "Password of "+user, false)
-	return user, password, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.known:
+		return user, c.pass, nil
+	case file == "" && !c.piped && !isTerminal(c.process.in):
+		return "", "", usageError{fmt.Errorf("where is the password of %s? see --user-password-file, or %s", user, config.PasswordFileEnv)}
+	}
+	c.pass, err = c.process.password(file, "Password of "+user, false)
+	c.known = err == nil
+	return user, c.pass, err
+}
+
+func isTerminal(in io.Reader) bool {
+	tty, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(tty.Fd()))
 }
 
 // maxPasswordLine bounds a line with a password, in bytes.
@@ -63,8 +99,8 @@ func (p *process) password(file, prompt string, isNew bool) (string, error) {
 		}
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
-	} else if tty, ok := in.(*os.File); ok && term.IsTerminal(int(tty.Fd())) {
-		return p.ask(tty, prompt, isNew)
+	} else if isTerminal(in) {
+		return p.ask(in.(*os.File), prompt, isNew)
 	}
 	return firstLine(in)
 }

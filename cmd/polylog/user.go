@@ -29,7 +29,7 @@ type userFlags struct {
 }
 
 func newUser(p *process) *cobra.Command {
-	u := &userFlags{process: p, as: credentials{process: p}}
+	u := &userFlags{process: p, as: credentials{process: p, piped: true}}
 	cmd := &cobra.Command{
 		Use: "user", Short: "List, add, change and delete users and their rights", Args: cobra.NoArgs, RunE: verbMissing,
 		Long: "While there is no user the broker asks nobody who they are;\n" +

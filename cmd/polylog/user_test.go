@@ -48,10 +48,48 @@ func TestUserVerbs(t *testing.T) {
 			t.Errorf("%v: %d, %s", tc.args, code, errs)
 		}
 	}
+	verbsLogIn(t, s, as[2:])
 	do("", "user", "revoke", "dev")
 	do("", "user", "delete", "dev")
 	do("", "user", "delete", "root", "--last")
 	must(t, "", "topic", "list", "--broker", s.kafka)
+}
+
+// verbsLogIn has verbs over Kafka and over HTTP log in.
+func verbsLogIn(t *testing.T, s *served, as []string) {
+	t.Helper()
+	over := func(listener ...string) func(in string, args ...string) string {
+		return func(in string, args ...string) string {
+			t.Helper()
+			return must(t, in, append(append(args, listener...), as...)...)
+		}
+	}
+	kafka, http := over("-b", s.kafka), over("-s", s.http)
+	kafka("", "topic", "create", "t")
+	kafka("hello\n", "pub", "t")
+	if out := kafka("", "sub", "t", "--from", "start", "-n", "1"); !strings.Contains(out, "hello") {
+		t.Error(out)
+	}
+	kafka("", "group", "list")
+	if out := http("", "msg", "find", "t"); !strings.Contains(out, "hello") {
+		t.Error(out)
+	}
+	wrong := secretFile(t, "wrong")
+	for _, tc := range []struct {
+		want string
+		args []string
+	}{
+		{"log in (see --user)", []string{"topic", "list", "-b", s.kafka}},
+		{"the user or the password is wrong", []string{"topic", "list", "-b", s.kafka, "-u", "root", "--user-password-file", wrong}},
+		{"the user or the password is wrong", []string{"msg", "find", "t", "-s", s.http, "-u", "root", "--user-password-file", wrong}},
+	} {
+		if code, _, errs := call(t, "", tc.args...); code != exitFailed || !strings.Contains(errs, tc.want) {
+			t.Errorf("%v: %d, %s", tc.args, code, errs)
+		}
+	}
+	if code, _, errs := call(t, "x", "pub", "t", "-b", s.kafka, "-u", "root"); code != exitUsage || !strings.Contains(errs, "where is the password of root?") {
+		t.Errorf("%d, %s", code, errs)
+	}
 }
 
 // The first user is made by the settings, before anybody is served, and once.

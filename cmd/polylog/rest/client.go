@@ -6,6 +6,7 @@ package rest
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,6 +48,14 @@ func New(s Servers) *Client {
 	// A redirection would send a body, and what is secret in it, somewhere else.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{Servers: s, HTTP: &http.Client{Transport: t, CheckRedirect: stay}}
+}
+
+// LogIn has every request show a user and its password (RFC 7617).
+func (c *Client) LogIn(user, password string) {
+	if c.Header == nil {
+		c.Header = http.Header{}
+	}
+	c.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
 // Clone is another client with the same connections, for another goroutine.
