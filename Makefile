@@ -65,6 +65,7 @@ compat: compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compa
 
 compat-kafka: build ## real Kafka clients against the binary
 	compat-tests/kafka/run.sh
+	compat-tests/kafka/run.sh -sasl
 
 compat-failover: build ## three nodes whose leader is stopped and killed under real Kafka clients
 	compat-tests/kafka/run.sh -failover

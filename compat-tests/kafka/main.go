@@ -19,7 +19,7 @@ import (
 
 type options struct {
 	target, bin, cache, work, doc, only, scenario string
-	verbose, failover                             bool
+	verbose, failover, sasl                       bool
 }
 
 func main() {
@@ -32,6 +32,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "comma-separated clients; empty is all")
 	flag.StringVar(&o.scenario, "scenario", "", "comma-separated scenarios; empty is all")
 	flag.BoolVar(&o.failover, "failover", false, "three nodes whose leader is stopped and killed, instead of the table")
+	flag.BoolVar(&o.sasl, "sasl", false, "clients that log in to a broker with users, instead of the table")
 	flag.BoolVar(&o.verbose, "v", false, "tell each outcome's time as it comes")
 	flag.Parse()
 
@@ -62,8 +63,12 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if err := os.MkdirAll(o.work, 0o755); err != nil {
 		return 0, err
 	}
-	if o.failover {
-		failed, err := runFailover(ctx, o)
+	if o.failover || o.sasl {
+		special := runFailover
+		if o.sasl {
+			special = runSASL
+		}
+		failed, err := special(ctx, o)
 		if failed == 0 && err == nil && temporary {
 			return 0, os.RemoveAll(o.work)
 		}

@@ -3,6 +3,7 @@
 # ONLY=kcat,sarama and SCENARIO=group,static run a part; a whole run writes its section
 # of docs/compatibility.md.
 # -failover runs them against three nodes, whose leader is stopped and killed.
+# -sasl has them log in to a broker with users, by each mechanism, with right and wrong passwords.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./install.sh
