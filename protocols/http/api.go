@@ -176,6 +176,8 @@ var calls = []struct {
 	{"PUT", "/hooks/{hook}", putHook},
 	{"DELETE", "/hooks/{hook}", deleteHook},
 	{"POST", "/hooks/{hook}:rotate", rotateHook},
+
+	{"GET", "/rights/{name}", getRights},
 }
 
 // callTimeout bounds a call that waits for the log. What is under way then may or may not

@@ -46,29 +46,22 @@ func jsonOfExchange(x *router.Exchange) exchangeJSON {
 }
 
 func listExchanges(c *call) error {
-	if err := c.onlyQuery("limit", "cursor"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "search"); err != nil {
 		return err
 	}
-	limit, after, err := c.page()
-	if err != nil {
-		return err
-	}
-	all, err := c.router.Exchanges(c.namespace, after, limit+1)
+	found := c.search()
+	all, next, err := pageOf(c, c.router.Exchanges, func(x *router.Exchange) (name string, wanted bool) {
+		return x.Name.Name, found(x.Name.Name) && c.may(router.OpDescribe, router.ResourceExchange, x.Name) == nil
+	})
 	if err != nil {
 		return err
 	}
 	answer := struct {
 		Exchanges []exchangeJSON `json:"exchanges"`
 		Next      string         `json:"next,omitempty"`
-	}{Exchanges: []exchangeJSON{}}
-	if len(all) > limit {
-		all = all[:limit]
-		answer.Next = all[limit-1].Name.Name
-	}
+	}{Exchanges: []exchangeJSON{}, Next: next}
 	for _, x := range all {
-		if c.may(router.OpDescribe, router.ResourceExchange, x.Name) == nil {
-			answer.Exchanges = append(answer.Exchanges, jsonOfExchange(x))
-		}
+		answer.Exchanges = append(answer.Exchanges, jsonOfExchange(x))
 	}
 	return c.answer(200, answer)
 }

@@ -29,6 +29,8 @@ func TestExchanges(t *testing.T) {
 	s.do("PUT", x, `{"type": "fanout"}`).want(t, 409)
 	s.do("PUT", "/v1/exchanges/y", `{"type": "no such"}`).want(t, 400)
 	s.do("GET", "/v1/exchanges?limit=1000", "").want(t, 200, `"name":"amq.topic"`, `"name":"x"`)
+	s.do("GET", "/v1/exchanges?search=TOPIC&limit=1", "").want(t, 200, `{"exchanges":[{"name":"amq.topic"`, `"next":"amq.topic"`)
+	s.do("GET", "/v1/exchanges?search=TOPIC&limit=1&cursor=amq.topic", "").want(t, 200, `{"exchanges":[]}`)
 	for _, q := range []string{"a", "b"} {
 		s.do("PUT", "/v1/queues/"+q, "").want(t, 201)
 	}

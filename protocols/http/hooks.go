@@ -72,29 +72,21 @@ func (c *call) jsonOfHook(k *keptHook) hookJSON {
 }
 
 func listHooks(c *call) error {
-	if err := c.onlyQuery("limit", "cursor"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "search"); err != nil {
 		return err
 	}
-	limit, after, err := c.page()
-	if err != nil {
-		return err
-	}
-	all, err := c.router.Hooks(c.namespace, after, limit+1)
+	found := c.search()
+	all, next, err := pageOf(c, c.router.Hooks, func(h *router.Hook) (name string, wanted bool) {
+		return h.Name.Name, found(h.Name.Name) && c.may(router.OpDescribe, router.ResourceGroup, h.Name) == nil
+	})
 	if err != nil {
 		return err
 	}
 	answer := struct {
 		Hooks []hookJSON `json:"hooks"`
 		Next  string     `json:"next,omitempty"`
-	}{Hooks: []hookJSON{}}
-	if len(all) > limit {
-		all = all[:limit]
-		answer.Next = all[limit-1].Name.Name
-	}
+	}{Hooks: []hookJSON{}, Next: next}
 	for _, h := range all {
-		if c.may(router.OpDescribe, router.ResourceGroup, h.Name) != nil {
-			continue
-		}
 		k, err := readHook(h)
 		if err != nil {
 			return err

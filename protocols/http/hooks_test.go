@@ -32,6 +32,8 @@ func TestHook(t *testing.T) {
 	first.do("PUT", "/v1/topics/events", `{"partitions": 1}`).want(t, 201)
 	first.do("PUT", hookAt, `{"topic": "events", "preset": "github", "secrets": ["secret one"], "key": "json:/repository/full_name", "headers": ["X-GitHub-Hook-Id", "User-Agent"]}`).
 		want(t, 201, `"path":"/hooks/h"`, `"id":"header:X-GitHub-Delivery"`, `"secrets":[{"hint":`)
+	first.do("GET", "/v1/hooks?search=H", "").want(t, 200, `"name":"h"`)
+	first.do("GET", "/v1/hooks?search=x", "").want(t, 200, `{"hooks":[]}`)
 	for _, path := range []string{hookAt, "/v1/hooks"} {
 		if r := second.do("GET", path, "").want(t, 200); strings.Contains(r.body, "secret one") || strings.Contains(r.body, `"secret":`) {
 			t.Fatalf("it tells the secret: %s", r.body)

@@ -55,6 +55,15 @@ func hostOf(ctx *fasthttp.RequestCtx) string {
 // consoleUsers are the users for the console.
 type consoleUsers struct{ *router.Router }
 
+// Anonymous implements console.Users.
+func (u consoleUsers) Anonymous(host string) string {
+	p, err := u.Router.Anonymous(host)
+	if err != nil {
+		return ""
+	}
+	return p.Name
+}
+
 // Login implements console.Users.
 func (u consoleUsers) Login(ctx context.Context, user, password, host string) error {
 	_, err := u.Router.Login(ctx, user, password, host)

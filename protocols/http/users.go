@@ -71,7 +71,7 @@ func whoAmI(c *call) error {
 }
 
 func listUsers(c *call) error {
-	if err := c.onlyQuery("limit", "cursor"); err != nil {
+	if err := c.onlyQuery("limit", "cursor", "search"); err != nil {
 		return err
 	}
 	if err := c.may(router.OpDescribe, router.ResourceUser, core.Name{}); err != nil {
@@ -85,8 +85,9 @@ func listUsers(c *call) error {
 		Users []userJSON `json:"users"`
 		Next  string     `json:"next,omitempty"`
 	}{Users: []userJSON{}}
+	found := c.search()
 	for _, u := range c.router.Users() {
-		if u.Name <= after {
+		if u.Name <= after || !found(u.Name) {
 			continue
 		}
 		if len(answer.Users) == limit {

@@ -55,6 +55,11 @@ func TestUsers(t *testing.T) {
 	s.do("GET", "/v1/namespaces", "", dev).want(t, 200, `"default"`)
 	s.do("PUT", "/v1/hooks/h", `{"topic": "t", "preset": "bearer"}`, dev).want(t, 403)
 	s.do("GET", "/v1/users?limit=1", "", root).want(t, 200, `"dev"`, `"read":"^t$"`, `"next":"dev"`)
+	s.do("GET", "/v1/users?search=OO", "", root).want(t, 200, `{"users":[{"name":"root"`)
+	s.do("GET", "/v1/users?search=nobody", "", root).want(t, 200, `{"users":[]}`)
+	s.do("GET", "/v1/rights/t", "", dev).want(t, 200, `{"name":"t","configure":false,"write":false,"read":true}`)
+	s.do("GET", "/v1/rights/t2", "", dev).want(t, 200, `{"name":"t2","configure":false,"write":false,"read":false}`)
+	s.do("GET", "/v1/rights/t", "").want(t, 401)
 	s.do("GET", "/v1/users?cursor=dev", "", root).want(t, 200, `"root"`)
 	s.do("GET", "/v1/users/eve", "", root).want(t, 404)
 
@@ -69,6 +74,7 @@ func TestUsers(t *testing.T) {
 	s.do("DELETE", "/v1/users/dev", "", root).want(t, 204)
 	s.do("DELETE", "/v1/users/root?last=true", "", root).want(t, 204)
 	s.do("GET", "/v1/topics", "").want(t, 200, `"name":"t"`)
+	s.do("GET", "/v1/rights/t", "").want(t, 200, `"configure":true,"write":true,"read":true`)
 }
 
 // Whoever is logged in to the console is that user, until the password is another one.

@@ -88,6 +88,8 @@ type Users interface {
 	HasUsers() bool
 	// Login is nil when the password is the user's.
 	Login(ctx context.Context, user, password, host string) error
+	// Anonymous is the user that a client from host is which shows nothing; empty: it is refused.
+	Anonymous(host string) string
 	// SessionKey is what sessions of a user are signed with; nil: it can have none.
 	SessionKey(user string) []byte
 }
@@ -134,6 +136,7 @@ type state struct {
 	HasToken  bool       `json:"hasToken"`  // with one
 	HasUsers  bool       `json:"hasUsers"`  // with a user's name and password
 	User      string     `json:"user,omitempty"`
+	Anonymous string     `json:"anonymous,omitempty"` // the user that one is without logging in
 }
 
 func (c *Console) serveSession(ctx *fasthttp.RequestCtx, body func(int) ([]byte, error)) error {
@@ -167,7 +170,10 @@ func (c *Console) serveSession(ctx *fasthttp.RequestCtx, body func(int) ([]byte,
 
 // answer says how it stands with a session that ends at until; zero: there is none.
 func (c *Console) answer(ctx *fasthttp.RequestCtx, until time.Time, user string) error {
-	s := state{LoggedIn: !until.IsZero(), CanUnlock: c.mayUnlock(ctx), HasToken: c.o.Token != "", HasUsers: c.known() != nil, User: user}
+	s := state{LoggedIn: !until.IsZero(), CanUnlock: c.mayUnlock(ctx), HasToken: c.o.Token != "", User: user}
+	if users := c.known(); users != nil {
+		s.HasUsers, s.Anonymous = true, users.Anonymous(ctx.RemoteIP().String())
+	}
 	if s.LoggedIn {
 		s.Until = new(until.UTC())
 	}
