@@ -44,21 +44,18 @@ func missingExchange(n core.Name) error { return &MissingError{exchangeResource(
 
 // DeclareExchange creates an exchange, or finds the one of that name, a predeclared one and a
 // topic's included: created is false then, and its configuration may be another one.
-// Who names an alternate exchange needs to read from this one and write to that. Error
+// Who names an alternate exchange for a new one needs to read from this one and write to that. Error
 // kinds: Invalid (the name, the type or an argument), Denied (also for names that begin with
 // "amq."), NotFound (the namespace).
 func (r *Router) DeclareExchange(ctx context.Context, p Principal, n core.Name, c ExchangeConfig) (x *Exchange, created bool, err error) {
 	if err := r.auth.Authorize(p, OpCreate, exchangeResource(n)); err != nil {
 		return nil, false, err
 	}
-	if v, ok := c.Arguments.Get(state.ArgAlternate); ok && v.Kind() == message.KindString {
-		if err := r.auth.Authorize(p, OpRead, exchangeResource(n)); err != nil {
-			return nil, false, err
+	if err := r.authorizeAlternate(p, n, &c); err != nil {
+		if x, found := r.Exchange(n); found == nil {
+			return x, false, nil // nothing is changed
 		}
-		to := core.Name{Namespace: n.Namespace, Name: v.Str()}
-		if err := r.auth.Authorize(p, OpWrite, exchangeResource(to)); err != nil {
-			return nil, false, err
-		}
+		return nil, false, err
 	}
 	if n.Name != "" {
 		if err := checkName("exchange", n.Name); err != nil {
@@ -71,6 +68,19 @@ func (r *Router) DeclareExchange(ctx context.Context, p Principal, n core.Name, 
 		return nil, false, err
 	}
 	return state.DecodeDeclaredExchange(n, res.Body)
+}
+
+// authorizeAlternate checks that p may have what an exchange has no destination for go where its
+// configuration says.
+func (r *Router) authorizeAlternate(p Principal, n core.Name, c *ExchangeConfig) error {
+	v, ok := c.Arguments.Get(state.ArgAlternate)
+	if !ok || v.Kind() != message.KindString {
+		return nil
+	}
+	if err := r.auth.Authorize(p, OpRead, exchangeResource(n)); err != nil {
+		return err
+	}
+	return r.auth.Authorize(p, OpWrite, exchangeResource(core.Name{Namespace: n.Namespace, Name: v.Str()}))
 }
 
 // DeleteExchange deletes an exchange with its bindings. Error kinds: NotFound, Denied (also

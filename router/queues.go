@@ -83,7 +83,8 @@ func queueResource(n core.Name) Resource { return Resource{Kind: ResourceQueue, 
 func errNoQueue(n core.Name) error { return core.E(core.NotFound, "queue %s does not exist", n) }
 
 // DeclareQueue creates a queue, or finds the one of that name: created is false then, and
-// its configuration may be another one. Error kinds: Invalid, Denied.
+// its configuration may be another one. A new one whose messages go elsewhere when they die needs the
+// rights to read from it and to write there, as in RabbitMQ. Error kinds: Invalid, Denied.
 func (r *Router) DeclareQueue(ctx context.Context, p Principal, n core.Name, c QueueConfig) (q *Queue, created bool, err error) {
 	if err := r.auth.Authorize(p, OpCreate, queueResource(n)); err != nil {
 		return nil, false, err
@@ -95,6 +96,12 @@ func (r *Router) DeclareQueue(ctx context.Context, p Principal, n core.Name, c Q
 		return nil, false, core.E(core.Invalid, "queue %q has no namespace", n.Name)
 	}
 	if err := checkAckConfig(&c.AckConfig); err != nil {
+		return nil, false, err
+	}
+	if err := r.authorizeDeaths(p, n, &c); err != nil {
+		if q, found := r.Queue(n); found == nil {
+			return q, false, nil // nothing is changed
+		}
 		return nil, false, err
 	}
 	cmd := state.DeclareQueue{Name: n, Config: c}
@@ -115,6 +122,29 @@ func (r *Router) DeclareQueue(ctx context.Context, p Principal, n core.Name, c Q
 		q, err = r.queueByID(id)
 	}
 	return q, created, err
+}
+
+// authorizeDeaths checks that p may have a queue's messages go where its configuration says that they
+// go when they die.
+func (r *Router) authorizeDeaths(p Principal, n core.Name, c *QueueConfig) error {
+	if c.DeadLetter.Name == "" && !c.Limits.HasDeadLetter {
+		return nil
+	}
+	if err := r.auth.Authorize(p, OpRead, queueResource(n)); err != nil {
+		return err
+	}
+	if err := r.authorizeDeadLetter(p, &c.AckConfig); err != nil || !c.Limits.HasDeadLetter {
+		return err
+	}
+	return r.auth.Authorize(p, OpWrite, exchangeResource(core.Name{Namespace: n.Namespace, Name: c.Limits.DeadLetterExchange}))
+}
+
+// authorizeDeadLetter checks that p may write to the queue that gets a group's dead messages.
+func (r *Router) authorizeDeadLetter(p Principal, c *AckConfig) error {
+	if c.DeadLetter.Name == "" {
+		return nil
+	}
+	return r.auth.Authorize(p, OpWrite, queueResource(c.DeadLetter))
 }
 
 func checkAckConfig(c *AckConfig) error {
@@ -192,7 +222,7 @@ const (
 )
 
 // CreateAckGroup creates a group on a queue, which may be a partition of a topic; created
-// is false where there is one of that name. Error kinds: Invalid, NotFound, Limit.
+// is false where there is one of that name. Error kinds: Invalid, Denied, NotFound, Limit.
 func (r *Router) CreateAckGroup(ctx context.Context, p Principal, q core.QueueID, group string, from core.Offset, c AckConfig) (created bool, err error) {
 	if err := r.authorizeRead(p, q); err != nil {
 		return false, err
@@ -201,6 +231,9 @@ func (r *Router) CreateAckGroup(ctx context.Context, p Principal, q core.QueueID
 		return false, err
 	}
 	if err := checkAckConfig(&c); err != nil {
+		return false, err
+	}
+	if err := r.authorizeDeadLetter(p, &c); err != nil {
 		return false, err
 	}
 	cmd := state.CreateAckGroup{Queue: q, Group: group, From: from, Config: c}

@@ -47,6 +47,13 @@ func (r *Router) SetSubscription(ctx context.Context, p Principal, s Subscriptio
 	default:
 		err = core.E(core.Invalid, "subscription %s is of neither a topic nor a queue", s.Name)
 	}
+	if err == nil {
+		err = r.authorizeDeadLetter(p, &s.Config)
+		// That of one that is there cannot be changed, and was asked for when it was made.
+		if old, found := r.KnownSubscription(s.Name); err != nil && found == nil && old != nil && old.DeadLetter == s.Config.DeadLetter {
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, false, err
 	}

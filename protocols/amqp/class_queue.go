@@ -165,23 +165,11 @@ func (ch *channel) queueConfig(ctx context.Context, name string, m *spec.QueueDe
 		}
 		config.Owner = c.name
 	}
-	return config, c.mayDeadLetter(name, &config.Limits)
+	return config, nil
 }
 
 func invalidProperty(property, thing string) error {
 	return soft(spec.PreconditionFailed, "invalid property '%s' for %s", property, thing)
-}
-
-// mayDeadLetter checks the rights that dead-lettering needs: to read from the queue, and to
-// write to the exchange.
-func (c *conn) mayDeadLetter(name string, l *router.QueueLimits) error {
-	if !l.HasDeadLetter {
-		return nil
-	}
-	if err := c.mayQueue(router.OpRead, name); err != nil {
-		return err
-	}
-	return c.mayExchange(router.OpWrite, l.DeadLetterExchange)
 }
 
 // sameQueue compares a queue with a declaration of it. Who owns it comes first.

@@ -193,6 +193,9 @@ func TestRights(t *testing.T) {
 	args := func(name, value string) message.Table {
 		return message.Table{{Name: name, Value: message.String(value)}}
 	}
+	admin.declare(1, &spec.QueueDeclare{Queue: "cd", Arguments: args(argDeadExchange, "x")})
+	admin.send(1, &spec.ExchangeDeclare{Exchange: "ca", Type: "direct", Arguments: args(argAlternate, "x")})
+	recv[*spec.ExchangeDeclareOk](admin, 1)
 	for _, tc := range []struct {
 		m    spec.Method
 		text string // of the refusal; empty: allowed
@@ -208,6 +211,7 @@ func TestRights(t *testing.T) {
 		{&spec.QueueDeclare{Queue: "all2", Arguments: args(argDeadExchange, "w")}, ""},
 		{&spec.QueueDeclare{Queue: "all3", Arguments: args(argDeadExchange, "")}, "write access to exchange 'amq.default'"},
 		{&spec.QueueDeclare{Queue: "c3", Arguments: args(argDeadExchange, "w")}, "read access to queue 'c3'"},
+		{&spec.QueueDeclare{Queue: "cd", Arguments: args(argDeadExchange, "x")}, ""}, // it is there
 		{&spec.QueueDelete{Queue: "r"}, "configure access to queue 'r'"},
 		{&spec.QueueDelete{Queue: "nope"}, "configure access to queue 'nope'"},
 		{&spec.QueueDelete{Queue: "xs"}, "configure access to queue 'xs'"},
@@ -230,6 +234,7 @@ func TestRights(t *testing.T) {
 		{&spec.ExchangeDeclare{Exchange: "all4", Type: "direct", Arguments: args(argAlternate, "w")}, ""},
 		{&spec.ExchangeDeclare{Exchange: "all5", Type: "direct", Arguments: args(argAlternate, "r")}, "write access to exchange 'r'"},
 		{&spec.ExchangeDeclare{Exchange: "c5", Type: "direct", Arguments: args(argAlternate, "w")}, "read access to exchange 'c5'"},
+		{&spec.ExchangeDeclare{Exchange: "ca", Type: "direct", Arguments: args(argAlternate, "x")}, ""},
 		{&spec.ExchangeDelete{Exchange: "r"}, "configure access to exchange 'r'"},
 		{&spec.ExchangeDelete{Exchange: "c4"}, ""},
 		{&spec.BasicConsume{Queue: "r"}, ""},
@@ -268,6 +273,9 @@ func TestRights(t *testing.T) {
 	c := f.as("alice")
 	c.publish(1, &spec.BasicPublish{Exchange: "wi"}, &spec.Properties{}, nil)
 	c.channelClosed(1, spec.AccessRefused, "ACCESS_REFUSED - cannot publish to internal exchange 'wi' in vhost '/'", spec.BasicPublishID)
+	c = f.as("alice")
+	c.publish(1, &spec.BasicPublish{Exchange: "r"}, &spec.Properties{Present: spec.HasUserID | spec.HasExpiration, UserID: "admin", Expiration: "soon"}, nil)
+	c.channelClosed(1, spec.AccessRefused, "ACCESS_REFUSED - write access to exchange 'r' in vhost '/' refused for user 'alice'", spec.BasicPublishID)
 	c = f.as("alice")
 	c.send(1, &spec.TxSelect{})
 	recv[*spec.TxSelectOk](c, 1)

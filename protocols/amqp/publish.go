@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -40,14 +41,14 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 	}
 	in := &c.incoming
 	defer in.forget()
-	if err := in.read(m, p, body, c.srv.now(), delays); err != nil {
-		return err
+	err := in.read(m, p, body, c.srv.now(), delays)
+	if err == nil {
+		err = c.checkUser(p)
 	}
-	if err := c.checkUser(p); err != nil {
-		return err
+	if err != nil { // that the user may not write there comes first, as in RabbitMQ
+		return cmp.Or(c.mayExchange(router.OpWrite, m.Exchange), err)
 	}
 	buf := getBuffer(len(body) + batchRoom)
-	var err error
 	if buf.b, err = in.Batch(buf.b); err != nil {
 		buf.release()
 		return err

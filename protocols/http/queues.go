@@ -162,6 +162,9 @@ func putQueue(c *call) error {
 	if spec.DeadLetterQueue != "" {
 		config.DeadLetter = core.Name{Namespace: c.namespace, Name: spec.DeadLetterQueue}
 	}
+	if err := c.mayNeedQueue(config.DeadLetter); err != nil {
+		return err
+	}
 	q, created, err := c.router.DeclareQueue(c.ctx, c.principal, c.name("queue"), config)
 	if err != nil {
 		return err
@@ -170,10 +173,8 @@ func putQueue(c *call) error {
 	if !created && j.queueSpec != spec {
 		return core.E(core.Conflict, "queue %s is there with other properties", q.Name)
 	}
-	if spec.DeadLetterQueue != "" {
-		if err := c.needQueue(config.DeadLetter); err != nil {
-			return err
-		}
+	if err := c.needQueue(config.DeadLetter); err != nil {
+		return err
 	}
 	if created {
 		return c.answer(201, j)

@@ -121,7 +121,11 @@ func (d *redriver) addressOf(to *redriveTo) (string, error) {
 	}
 	switch {
 	case to.Topic != "":
-		t, err := d.findTopic(core.Name{Namespace: d.namespace, Name: to.Topic})
+		n := core.Name{Namespace: d.namespace, Name: to.Topic}
+		if err := d.may(router.OpWrite, router.ResourceTopic, n); err != nil {
+			return "", err
+		}
+		t, err := d.findTopic(n)
 		if err != nil {
 			return "", err
 		}
@@ -130,7 +134,11 @@ func (d *redriver) addressOf(to *redriveTo) (string, error) {
 		}
 		return t.Name.Name, nil
 	case to.Queue != "":
-		q, err := d.router.Queue(core.Name{Namespace: d.namespace, Name: to.Queue})
+		n := core.Name{Namespace: d.namespace, Name: to.Queue}
+		if err := d.may(router.OpWrite, router.ResourceQueue, n); err != nil {
+			return "", err
+		}
+		q, err := d.router.Queue(n)
 		if err != nil {
 			return "", err
 		}
@@ -145,6 +153,9 @@ func (d *redriver) addressOf(to *redriveTo) (string, error) {
 // redriveQueue is the queue from which a subscription's endpoint gets messages once more.
 func (d *redriver) redriveQueue(name string) (string, error) {
 	n := core.Name{Namespace: d.namespace, Name: name}
+	if err := d.may(router.OpWrite, router.ResourceGroup, n); err != nil {
+		return "", err
+	}
 	s, err := d.router.Subscription(d.ctx, n)
 	switch {
 	case err != nil:
@@ -154,7 +165,7 @@ func (d *redriver) redriveQueue(name string) (string, error) {
 	}
 	redrive := webhook.RedriveQueue(n)
 	if _, err := d.router.Queue(redrive); core.KindOf(err) == core.NotFound {
-		if err := d.needQueue(redrive); err != nil {
+		if _, _, err := d.router.DeclareQueue(d.ctx, d.mover(), redrive, router.QueueConfig{Durable: true}); err != nil {
 			return "", err
 		}
 		// Whoever pushes has to look at the subscription again.
@@ -179,6 +190,9 @@ func (d *redriver) originOf(dl *router.Delivery) (origin, error) {
 	}
 	name := dl.Deaths[0].Queue
 	return d.known("q/"+name.String(), func() (string, error) {
+		if err := d.may(router.OpWrite, router.ResourceQueue, name); err != nil {
+			return "", err
+		}
 		q, err := d.router.Queue(name)
 		switch {
 		case core.KindOf(err) == core.NotFound:
@@ -204,7 +218,7 @@ func (d *redriver) known(key string, find func() (string, error)) (origin, error
 	}
 	to, err := find()
 	o := origin{to: to}
-	if k := core.KindOf(err); k == core.NotFound || k == core.Conflict {
+	if k := core.KindOf(err); k == core.NotFound || k == core.Conflict || k == core.Denied {
 		o, err = origin{why: err.Error()}, nil
 	}
 	if err == nil {
@@ -268,6 +282,11 @@ func (d *redriver) run(wanted *filter.Filter) (out redriven, err error) {
 	}
 }
 
+// mover is who moves messages where the caller was found to have the right to: to read from here, and to
+// write to what it has named, or what a message came from. The default exchange, by which they go, is
+// not what the caller asks for.
+func (d *redriver) mover() router.Principal { return router.Trusted("redrive", d.principal.Host) }
+
 // move puts a message into its queue or topic and takes it out of the dead letters, in one step.
 func (d *redriver) move(ctx context.Context, dl *router.Delivery, to string) error {
 	m := message.Read(&dl.Record)
@@ -279,7 +298,7 @@ func (d *redriver) move(ctx context.Context, dl *router.Delivery, to string) err
 		return err
 	}
 	done := make(chan error, 1)
-	d.router.Transact(d.principal, []router.TxOp{
+	d.router.Transact(d.mover(), []router.TxOp{
 		{To: router.Address{Exchange: core.Name{Namespace: d.namespace}, Keys: []string{to}}, Batch: data},
 		{Queue: d.from.ID, Outcome: router.Done, Receipts: []router.Receipt{dl.Receipt}},
 	}, func(_ []router.Routed, err error) { done <- err })

@@ -241,15 +241,18 @@ func putSubscription(c *call) error {
 	s.Config.DeliveryLimit = max(spec.MaxDeliveries-1, 0)
 	if spec.DeadLetterQueue != "" {
 		s.Config.DeadLetter = core.Name{Namespace: c.namespace, Name: spec.DeadLetterQueue}
-		if err := c.needQueue(s.Config.DeadLetter); err != nil {
-			return err
-		}
+	}
+	if err := c.mayNeedQueue(s.Config.DeadLetter); err != nil {
+		return err
 	}
 	p, err := c.preparePush(&spec, old)
 	if err != nil {
 		return err
 	}
 	if s.Config.Attributes, err = subscription.Attributes(&spec.Options, &p.secrets); err != nil {
+		return err
+	}
+	if err := c.needQueue(s.Config.DeadLetter); err != nil {
 		return err
 	}
 	sub, created, err := c.router.SetSubscription(c.ctx, c.principal, s)
@@ -272,8 +275,26 @@ func putSubscription(c *call) error {
 	return c.answer(200, j)
 }
 
+// mayNeedQueue checks, before anything is done, that the caller may have a queue of dead letters, and may
+// make it where it is not there. It may have none.
+func (c *call) mayNeedQueue(n core.Name) error {
+	if n.Name == "" {
+		return nil
+	}
+	if err := c.may(router.OpWrite, router.ResourceQueue, n); err != nil {
+		return err
+	}
+	if _, err := c.router.Queue(n); core.KindOf(err) != core.NotFound {
+		return err
+	}
+	return c.may(router.OpCreate, router.ResourceQueue, n)
+}
+
 // needQueue declares a queue where it is not there.
 func (c *call) needQueue(n core.Name) error {
+	if n.Name == "" {
+		return nil
+	}
 	_, err := c.router.Queue(n)
 	if core.KindOf(err) == core.NotFound {
 		_, _, err = c.router.DeclareQueue(c.ctx, c.principal, n, router.QueueConfig{Durable: true})

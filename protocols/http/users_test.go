@@ -137,3 +137,82 @@ func TestStreamsEndWithTheirUser(t *testing.T) {
 	_, _ = io.Copy(io.Discard, res.Body) // until it ends
 	_ = res.Body.Close()
 }
+
+// basic is the header by which a user logs in whose password is its name.
+func basic(user string) string {
+	_, v := as(user, user)
+	return "Authorization: " + v
+}
+
+// addUser makes a user whose password is its name, with rights in the default namespace: configure, write and read.
+// The first one is root, an administrator with all rights.
+func (s *site) addUser(name, configure, write, read string) (header string) {
+	s.t.Helper()
+	if !s.router.HasUsers() && name != "root" {
+		s.addUser("root", ".*", ".*", ".*")
+	}
+	tags := []string{}
+	if name == "root" {
+		tags = append(tags, router.TagAdministrator)
+	}
+	us := router.Itself("test")
+	if _, err := s.router.SetUser(s.t.Context(), us, name, router.UserChange{Tags: &tags, Password: &name}); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.router.SetRights(s.t.Context(), us, name, core.DefaultNamespace, configure, write, read); err != nil {
+		s.t.Fatal(err)
+	}
+	return basic(name)
+}
+
+// Nobody gets messages by dead letters to where he may not write himself.
+func TestDeadLettersNeedWrite(t *testing.T) {
+	s := newSite(t, nil, nil)
+	bob := s.addUser("bob", "^b", "^b", "^(b|pub$)")
+	root := basic("root")
+	s.do("PUT", "/v1/queues/jobs", "{}", root).want(t, 201)
+	s.do("PUT", "/v1/topics/pub", "{}", root).want(t, 201)
+	const refusal = `user \"bob\" may not write to queue jobs`
+	s.do("PUT", "/v1/queues/bq", `{"deadLetterQueue": "jobs"}`, bob).want(t, 403, refusal)
+	s.do("PUT", "/v1/queues/bq", `{"deadLetterQueue": "missing"}`, bob).want(t, 403, "queue missing")
+	s.do("PUT", "/v1/subscriptions/bs", `{"topic": "pub", "deadLetterQueue": "jobs"}`, bob).want(t, 403, refusal)
+	s.do("PUT", "/v1/subscriptions/bs", `{"topic": "pub", "deadLetterQueue": "jobs", "push": {"url": "http://127.0.0.1:1/"}}`, bob).want(t, 403, refusal)
+	for _, path := range []string{"/v1/queues/bq", "/v1/queues/missing", "/v1/subscriptions/bs"} {
+		s.do("GET", path, "", root).want(t, 404)
+	}
+	s.do("PUT", "/v1/queues/bq", `{"deadLetterQueue": "bdead"}`, bob).want(t, 201)
+	s.do("PUT", "/v1/subscriptions/bs", `{"topic": "pub", "deadLetterQueue": "bdead"}`, bob).want(t, 201)
+	s.do("PUT", "/v1/subscriptions/bx", `{"topic": "pub", "deadLetterQueue": "jobs", "push": {"url": "http://127.0.0.1:1/"}}`, root).want(t, 201)
+	s.do("POST", "/v1/subscriptions/bx:pause", "", bob).want(t, 204) // which asks for no dead letters
+
+	// Over HTTP a push that is refused leaves nothing behind.
+	s.do("PUT", "/v1/subscriptions/r", `{"topic": "pub", "push": {"url": "http://10.0.0.1/"}}`, root).want(t, 403)
+	s.do("GET", "/v1/queues/r.dead", "", root).want(t, 404)
+}
+
+// Dead letters are given to whom the caller may write to, by its own name.
+func TestRedriveNeedsWrite(t *testing.T) {
+	s := newSite(t, nil, nil)
+	bob := s.addUser("bob", "^b", `^(b|amq\.default$)`, "^b")
+	root := basic("root")
+	s.do("PUT", "/v1/queues/secret", `{"deadLetterQueue": "bdead"}`, root).want(t, 201)
+	s.do("PUT", "/v1/topics/secrets", "{}", root).want(t, 201)
+	s.do("PUT", "/v1/subscriptions/watch", `{"topic": "secrets", "push": {"url": "http://127.0.0.1:1/"}}`, root).want(t, 201)
+	s.do("PUT", "/v1/queues/bq", `{}`, bob).want(t, 201)
+	s.do("POST", "/v1/queues/secret/messages", "m", root).want(t, 200)
+	pulled := s.do("POST", "/v1/queues/secret:pull", `{}`, root).want(t, 200).body
+	_, receipt, _ := strings.Cut(pulled, `"receipt":"`)
+	receipt, _, _ = strings.Cut(receipt, `"`)
+	s.do("POST", "/v1/queues/secret:nack", `{"deadLetter": true, "receipts": ["`+receipt+`"]}`, root).want(t, 200)
+	for to, refusal := range map[string]string{
+		`{"to": {"topic": "secrets"}}`:      "may not write to topic secrets",
+		`{"to": {"queue": "secret"}}`:       "may not write to queue secret",
+		`{"to": {"subscription": "watch"}}`: "may not write to group watch",
+	} {
+		s.do("POST", "/v1/queues/bdead:redrive", to, bob).want(t, 403, refusal)
+	}
+	s.do("POST", "/v1/queues/bdead:redrive", `{}`, bob).want(t, 200, `"moved":0`, `"skipped":1`, "may not write to queue secret")
+	s.addUser("bob", "^b", "^b", "^b") // the default exchange is not what it asks for
+	s.do("POST", "/v1/queues/bdead:redrive", `{"to": {"queue": "bq"}}`, bob).want(t, 200, `"moved":1`)
+	s.do("GET", "/v1/queues/bq", "", bob).want(t, 200, `"ready":1`)
+}
