@@ -130,12 +130,12 @@ func (u *groupRules) bytesOf(g *dispatch.Group) (n int64) {
 
 // rank tells the dispatcher the priorities of [from, to).
 func (u *groupRules) rank(g *dispatch.Group, from, to core.Offset) {
-	if u.def == nil || !u.def.Special || u.queue.MaxPriority == 0 {
+	if u.def == nil || !u.def.Ranked(&u.queue) {
 		return
 	}
 	// An error is the store's: this node is going down.
 	_ = state.ScanAttributes(u.reader.r.state.Store(), u.def.ID, from, to, func(o core.Offset, a state.Attributes) bool {
-		g.Rank(o, a.Priority)
+		g.Rank(o, u.def.Rank(a))
 		return true
 	})
 }

@@ -165,23 +165,6 @@ func TestExpiryAcrossLeaders(t *testing.T) {
 	ready(t, b, dead, 10)
 }
 
-func TestPriorities(t *testing.T) {
-	r, _, _ := atRest(t)
-	q := declare(t, r, "q", router.QueueConfig{Limits: router.QueueLimits{MaxPriority: 10}})
-	for v, p := range map[string]int{"p1": 1, "p5": 5, "p99": 99} {
-		m := plain(v)
-		m.Priority = p
-		send(t, r, "q", m)
-	}
-	send(t, r, "q", plain("none"))
-	c := consume(t, r, router.ConsumeSpec{Queue: q.ID, Prefetch: 1})
-	for _, v := range []string{"p99", "p5", "p1", "none"} {
-		ack(t, c, next(t, c, v, false).Receipt)
-	}
-	c.Close()
-	ready(t, r, q, 0)
-}
-
 // The head is dropped, in the order of age, whether or not anybody consumes.
 func TestDropHead(t *testing.T) {
 	r, _, _ := atRest(t)

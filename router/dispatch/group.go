@@ -60,7 +60,7 @@ type Group struct {
 	delayed  map[core.Offset]int64 // came back, not before; all are in taken
 	flights  map[core.Offset]*flight
 	attempts map[core.Offset]int // failed deliveries that count; of unsettled offsets
-	ranks    map[core.Offset]int // priorities, where there are any; of unsettled offsets
+	ranks    map[core.Offset]int // priorities other than 0; of unsettled offsets
 	returns  uint64              // counts what came back
 	timers   *btree.BTreeG[timer]
 
@@ -134,10 +134,11 @@ func (g *Group) Grow(end core.Offset) {
 // next is the first offset that can be delivered; back says that it came back.
 func (g *Group) next() (o core.Offset, back, some bool) {
 	o = g.taken.Floor()
-	if w, some := g.waits.first(); some && (w.priority > 0 || w.at <= o) {
+	fresh := o < g.end
+	if w, some := g.waits.first(); some && (!fresh || w.priority > 0 || w.priority == 0 && w.at <= o) {
 		return w.offset, w.back, true
 	}
-	return o, false, o < g.end
+	return o, false, fresh
 }
 
 // Next makes the next delivery and calls it serial; false when nobody can take a message,
@@ -309,11 +310,12 @@ func (g *Group) giveBack(o core.Offset, due int64) {
 
 // comeBack makes an offset that was delivered before one that can be delivered.
 func (g *Group) comeBack(o core.Offset) {
-	w := waiting{priority: g.ranks[o], at: o, offset: o, back: true}
+	w := waiting{at: o, offset: o, back: true}
 	switch g.limits.Returns {
 	case ToOldPlace:
+		w.priority = g.ranks[o]
 	case ToFront:
-		w.at = -1
+		w.priority, w.at = ahead, 0
 	case ToBack:
 		w.at = g.end
 	}

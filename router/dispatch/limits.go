@@ -13,8 +13,8 @@ type ReturnOrder uint8
 // The orders.
 const (
 	ToOldPlace ReturnOrder = iota // where it was
-	ToFront                       // ahead of all that are fresh, in the order of return
-	ToBack                        // behind all that are there
+	ToFront                       // ahead of all that are fresh, whatever their priority, in the order of return
+	ToBack                        // behind all that are there, without its priority
 )
 
 // Limits bound a group, and can change. The zero value bounds nothing but lengths: see
@@ -85,14 +85,16 @@ func (g *Group) departed(o core.Offset) {
 	}
 }
 
-// Rank gives messages that have just come, or were there when the group began, a priority.
-// It is to be called before they can be delivered.
+// Rank gives a message that has just come, or was there when the group began, a priority other than
+// 0, which is that of most and costs nothing. It is to be called before the message can be delivered.
 func (g *Group) Rank(o core.Offset, priority int) {
-	if priority <= 0 || o >= g.end {
+	if priority == 0 || o >= g.end {
 		return
 	}
 	w, back := g.waits.by[o]
 	switch {
+	case back && g.limits.Returns != ToOldPlace:
+		return // it has lost it
 	case back:
 		g.waits.remove(o)
 		w.priority = priority
@@ -167,25 +169,25 @@ func (g *Group) pull(o core.Offset) {
 	g.head.known = false
 }
 
-// topPriority is the highest priority of messages that wait; 0 when none has one.
+// topPriority is the highest priority of messages that wait, and 0 at least.
 func (g *Group) topPriority() int {
 	w, _ := g.waits.first()
-	return w.priority
+	return max(w.priority, 0)
 }
 
-// nextPriority is the next one below; 0 is the last.
+// nextPriority is the next one below that messages have; 0 is always one.
 func (g *Group) nextPriority(p int) (int, bool) {
-	if p == 0 {
-		return 0, false
+	below, some := g.waits.below(p)
+	if p > 0 {
+		return max(below, 0), true
 	}
-	below, _ := g.waits.below(p)
-	return below, true
+	return below, some
 }
 
 // headOf is the first message of a priority.
 func (g *Group) headOf(priority int) (o core.Offset, some bool) {
 	w, ok := g.waits.firstOf(priority)
-	if priority > 0 {
+	if priority != 0 {
 		return w.offset, ok
 	}
 	if o = g.taken.Floor(); ok && w.at <= o {
@@ -196,7 +198,7 @@ func (g *Group) headOf(priority int) (o core.Offset, some bool) {
 
 // expiryOf is when the head of a priority expires. That of the most common one is kept.
 func (g *Group) expiryOf(priority int, o core.Offset) int64 {
-	if priority > 0 {
+	if priority != 0 {
 		return g.known.Expiry(o)
 	}
 	if !g.head.known || g.head.offset != o {

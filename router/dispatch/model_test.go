@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -44,13 +45,16 @@ type place struct {
 	attempts int
 
 	at, seq  int // back: goes before the fresh offset at, and after lower ones of that place
-	priority int
+	priority int // that it has now
+	rank     int // that it came with
 	expiry   int64
 	size     int64
 }
 
 // fixed is what of a place stays for ever.
-func (p *place) fixed() place { return place{priority: p.priority, expiry: p.expiry, size: p.size} }
+func (p *place) fixed() place {
+	return place{priority: p.rank, rank: p.rank, expiry: p.expiry, size: p.size}
+}
 
 type modelConsumer struct {
 	Consumer
@@ -116,7 +120,7 @@ func (m *model) next(prefer ConsumerID) (o core.Offset, c *modelConsumer) {
 			c = w
 		}
 	}
-	if o, some := m.head(-1); some && o < m.mark && !m.over(o, m.now) {
+	if o, some := m.head(anyPriority); some && o < m.mark && !m.over(o, m.now) {
 		return o, c
 	}
 	return 0, nil
@@ -128,7 +132,12 @@ func (m *model) over(o core.Offset, now int64) bool {
 	return at <= now && (at != Immediately || m.offsets[o].state == back)
 }
 
-// head is the message that is to go first, of a priority or, where that is -1, of all.
+// Messages are of these priorities, the highest first.
+var priorities = [...]int{ahead, 3, 2, 1, 0, -1, -2}
+
+const anyPriority = math.MinInt
+
+// head is the message that is to go first, of a priority or of all.
 func (m *model) head(priority int) (first core.Offset, some bool) {
 	key := func(o int) [3]int {
 		p := &m.offsets[o]
@@ -139,7 +148,7 @@ func (m *model) head(priority int) (first core.Offset, some bool) {
 	}
 	for o := range m.offsets {
 		p := &m.offsets[o]
-		if p.state != fresh && p.state != back || priority >= 0 && p.priority != priority {
+		if p.state != fresh && p.state != back || priority != anyPriority && p.priority != priority {
 			continue
 		}
 		a, b := key(o), key(int(first))
@@ -152,7 +161,7 @@ func (m *model) head(priority int) (first core.Offset, some bool) {
 
 // expire is what is to be taken out because its time is over.
 func (m *model) expire(now int64) (gone []core.Offset) {
-	for p := 3; p >= 0; p-- {
+	for _, p := range priorities {
 		for {
 			o, some := m.head(p)
 			if !some || m.offsets[o].expiry > now || m.offsets[o].expiry == Immediately && o >= m.mark && len(m.line) > 0 {
@@ -178,7 +187,7 @@ func (m *model) overflow() (gone []core.Offset) {
 		if n == 0 || (m.limits.MaxLength < 0 || n <= m.limits.MaxLength) && (m.limits.MaxBytes < 0 || bytes <= m.limits.MaxBytes) {
 			return gone
 		}
-		o, _ := m.head(-1)
+		o, _ := m.head(anyPriority)
 		m.offsets[o].state = open
 		gone = append(gone, o)
 	}
@@ -234,9 +243,9 @@ func (m *model) place(p *place) {
 	case ToOldPlace:
 		return
 	case ToFront:
-		p.at = -1
+		p.priority, p.at = ahead, 0
 	case ToBack:
-		p.at = len(m.offsets)
+		p.priority, p.at = 0, len(m.offsets)
 	}
 	m.returns++
 	p.seq = m.returns
@@ -310,8 +319,11 @@ func (m *model) grow(t *rapid.T, n int, now int64) {
 func (m *model) rank(t *rapid.T, g *Group, from int) {
 	for o := from; o < len(m.offsets); o++ {
 		if p := &m.offsets[o]; p.state != gone && rapid.IntRange(0, 2).Draw(t, "ranked") == 0 {
-			p.priority = rapid.IntRange(1, 3).Draw(t, "rank")
-			g.Rank(core.Offset(o), p.priority)
+			p.rank = rapid.SampledFrom(priorities[1:]).Draw(t, "rank")
+			if p.state != back || m.limits.Returns == ToOldPlace {
+				p.priority = p.rank
+			}
+			g.Rank(core.Offset(o), p.rank)
 		}
 	}
 }
@@ -463,7 +475,7 @@ func run(t *rapid.T, g *Group, m *model) {
 					want = min(want, p.due)
 				}
 			}
-			for p := range 4 {
+			for _, p := range priorities {
 				if o, some := m.head(p); some {
 					want = min(want, m.offsets[o].expiry)
 				}
@@ -526,7 +538,7 @@ func run(t *rapid.T, g *Group, m *model) {
 		case 14:
 			serial++
 			d, ok := g.Get(id, now, serial)
-			o, some := m.head(-1)
+			o, some := m.head(anyPriority)
 			want := i >= 0 && m.consumers[i].Getter && !m.consumers[i].cancelled && some && o < m.mark && !m.over(o, now)
 			if ok != want {
 				t.Fatalf("got %+v, %v", d, ok)

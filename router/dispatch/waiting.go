@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"math"
+
 	"github.com/tidwall/btree"
 
 	"polylog/core"
@@ -9,13 +11,16 @@ import (
 // waiting is a message that waits in another place than the fresh ones, which wait in the
 // order of their offsets above the floor: it came back, or it has a priority.
 type waiting struct {
-	priority int
+	priority int // or ahead
 	// at is the fresh offset that it goes before, and seq tells apart those of one place.
 	at     core.Offset
 	seq    uint64
 	offset core.Offset
 	back   bool // it came back
 }
+
+// ahead is above every priority: of what came back and goes ahead of all.
+const ahead = math.MaxInt
 
 func (w waiting) less(o waiting) bool {
 	switch {
@@ -72,7 +77,7 @@ func (s *waitingSet) firstOf(priority int) (first waiting, ok bool) {
 	if s.order == nil {
 		return first, false
 	}
-	s.order.Ascend(waiting{priority: priority, at: -2}, func(w waiting) bool {
+	s.order.Ascend(waiting{priority: priority, at: -1}, func(w waiting) bool {
 		first, ok = w, w.priority == priority
 		return false
 	})
@@ -84,7 +89,7 @@ func (s *waitingSet) below(priority int) (int, bool) {
 	var found waiting
 	ok := false
 	if s.order != nil {
-		s.order.Ascend(waiting{priority: priority - 1, at: -2}, func(w waiting) bool {
+		s.order.Ascend(waiting{priority: priority - 1, at: -1}, func(w waiting) bool {
 			found, ok = w, true
 			return false
 		})

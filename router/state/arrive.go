@@ -41,31 +41,25 @@ func (s *State) arrive(tx txn, c *cursor, q core.QueueID, p *passage) (rejected 
 
 // attributesOf is what a queue has to know of a message.
 func (s *State) attributesOf(a *ackQueue, p *passage) Attributes {
+	r := p.record()
 	switch {
-	case s.level < 3:
+	case s.level < 3 || r == nil:
 		return Attributes{}
 	case p.dead != nil:
-		return a.kept(p.dead.Attributes)
+		at := a.attributesOf(r, p.dead.size)
+		at.Expires = 0 // its time to live was that in the queue that it comes from
+		return at
+	case p.ripe:
+		return a.attributesOf(r, p.size)
 	}
-	if r := p.record(); r != nil {
-		at := recordAttributes(r)
-		if p.ripe {
-			at.Size = p.size
-		}
-		return a.kept(at)
-	}
-	return Attributes{}
+	return a.attributesOf(r, int64(len(r.Value)))
 }
 
-func recordAttributes(r *core.Record) Attributes {
-	return Attributes{Expires: max(message.ExpiresAt(r), 0), Priority: priorityOf(r), Size: int64(len(r.Value))}
-}
-
-// kept is what the queue has use for.
-func (a *ackQueue) kept(at Attributes) Attributes {
-	at.Priority = min(at.Priority, a.limits.MaxPriority)
-	if !a.limits.HasMaxBytes {
-		at.Size = 0
+// attributesOf is what the queue has use for of a record with a body of size bytes.
+func (a *ackQueue) attributesOf(r *core.Record, size int64) Attributes {
+	at := Attributes{Expires: max(message.ExpiresAt(r), 0), Priority: a.priorityOf(r)}
+	if a.limits.HasMaxBytes {
+		at.Size = size
 	}
 	return at
 }
@@ -175,7 +169,7 @@ func (s *State) postRefused(tx txn, c *cursor, a *ackQueue, p *passage) error {
 		if h = p.dead.history; len(h.Deaths) >= maxDeaths {
 			return nil // from one full queue to the next: enough
 		}
-		letter.Priority, letter.Size = p.dead.Priority, p.dead.Size
+		letter.Size = p.dead.size
 	}
 	h.Deaths = slices.Clone(h.Deaths)
 	_, err = s.postLetter(tx, c, a, head.End, DeathMaxLen, p.run, &letter, h, p.refusals)
@@ -189,7 +183,7 @@ func (s *State) appendNamed(tx txn, c *cursor, a *ackQueue, h *core.BatchHeader,
 	if s.level >= 3 && h.Codec() == core.CodecNone {
 		for r, err := range core.Records(batch, len(batch)) {
 			if i := r.Offset - h.BaseOffset; err == nil && i >= 0 && i < core.Offset(len(ats)) {
-				ats[i] = a.kept(recordAttributes(&r))
+				ats[i] = a.attributesOf(&r, int64(len(r.Value)))
 				bytes += ats[i].Size
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // Attributes are what is known of a message in a queue.
 type Attributes struct {
 	Expires  int64 // when its own time is over, ms; 0: never
-	Priority int   // 1 to 255; 0: none
+	Priority int   // up to 255, see Queue.Rank; 0: that of messages that say none
 	Size     int64 // of its body, in bytes, where the queue counts them
 }
 

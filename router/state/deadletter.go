@@ -18,7 +18,6 @@ type Letter struct {
 	Exchange string   // that it was published to
 	Keys     []string // its routing keys: at least one
 	Headers  []core.RecordHeader
-	Priority int   // 0: none
 	Size     int64 // of its body, bytes
 }
 
@@ -26,7 +25,7 @@ type Letter struct {
 func LetterOf(o core.Offset, r *core.Record) Letter {
 	l := Letter{
 		Offset: o, Exchange: string(message.Exchange(r)), Keys: []string{string(message.RoutingKey(r))}, Headers: r.Headers,
-		Priority: priorityOf(r), Size: int64(len(r.Value)),
+		Size: int64(len(r.Value)),
 	}
 	if cc, ok := message.HeaderOf(r, "CC"); ok {
 		for i := range cc.Len() {
@@ -37,9 +36,6 @@ func LetterOf(o core.Offset, r *core.Record) Letter {
 	}
 	return l
 }
-
-// priorityOf is a record's priority, 0 where it has none.
-func priorityOf(r *core.Record) int { return min(max(message.Priority(r), 0), maxMaxPriority) }
 
 // findLetter finds the letter of an offset; letters are in the order of their offsets.
 func findLetter(letters []Letter, o core.Offset) *Letter {
@@ -117,7 +113,7 @@ func (s *State) postLetter(tx txn, c *cursor, a *ackQueue, o core.Offset, why De
 		p.keys = append(p.keys, []byte(k))
 	}
 	p.setRecord(run, &core.Record{Key: p.keys[0], Headers: letter.Headers, Time: -1})
-	p.dead = &deadLetter{history: h, why: why, Attributes: Attributes{Priority: letter.Priority, Size: letter.Size}, refused: led != nil}
+	p.dead = &deadLetter{history: h, why: why, size: letter.Size, refused: led != nil}
 	p.refusals = led
 	err := s.routeLetter(tx, c, a.queue.Name.Namespace, a.limits.DeadLetterExchange, p)
 	return p.dead.taken, err
@@ -152,9 +148,9 @@ func (s *State) routeLetter(tx txn, c *cursor, namespace, exchange string, p *pa
 type deadLetter struct {
 	history History
 	why     DeathReason
-	Attributes
-	refused bool // a full queue's refusal of a message that was on its way led to it
-	taken   bool // by somebody
+	size    int64 // of its body, bytes
+	refused bool  // a full queue's refusal of a message that was on its way led to it
+	taken   bool  // by somebody
 }
 
 // barred reports whether a queue must not get the letter, since it would go round for ever.

@@ -255,7 +255,7 @@ func everyQueueCommand(t testing.TB) []core.Command {
 	remove := DeleteQueue{Queue: 4, IfEmpty: true}
 	dying := Settle{Term: 1, Groups: []GroupSettle{{
 		Queue: 5, Use: UseBegan, SetAloft: true, Aloft: 1, AloftBytes: 2, Expired: []core.Offset{0}, Overflowed: []core.Offset{1},
-		Letters: []Letter{{Offset: 0, Exchange: "x", Keys: []string{"k"}, Headers: []core.RecordHeader{{Key: "h"}, {Key: "i", Value: []byte("v")}}, Priority: 1, Size: 3}},
+		Letters: []Letter{{Offset: 0, Exchange: "x", Keys: []string{"k"}, Headers: []core.RecordHeader{{Key: "h"}, {Key: "i", Value: []byte("v")}}, Size: 3}},
 	}, {Queue: 4, Group: "g"}}}
 	tick := Tick{Work: 1}
 	unused := DeleteUnused{Queue: 5, Due: 7}

@@ -127,7 +127,7 @@ func (s *State) headExpiry(tx txn, a *ackQueue) (int64, error) {
 		return Never, nil
 	}
 	due, _, err := ReadExpiry(tx, a.queue, &a.limits, o)
-	if err != nil || a.limits.MaxPriority == 0 {
+	if err != nil || !a.queue.Ranked(&a.limits) {
 		return due, err
 	}
 	seen := [maxMaxPriority + 1]bool{}

@@ -78,8 +78,8 @@ const maxSettled = 1 << 12
 // (offset uvarint). Where some group has more than that, another code has for each group the
 // rest as well: count uvarint and that many expired, and the same of overflowed (offset
 // uvarint), count uvarint and that many letters, use byte, aloft byte, uvarint and uvarint. A letter is
-// offset uvarint, exchange, count uvarint, keys, count uvarint, headers (name, null byte, value), priority
-// byte, size uvarint.
+// offset uvarint, exchange, count uvarint, keys, count uvarint, headers (name, null byte, value), a
+// byte that means nothing, size uvarint.
 func (c *Settle) Command() core.Command {
 	b := wire.AppendUvarint(make([]byte, 0, 16+32*len(c.Groups)), uint64(c.Term))
 	b = wire.AppendUvarint(b, uint64(len(c.Groups)))
@@ -120,7 +120,7 @@ func (g *GroupSettle) appendRest(b []byte) []byte {
 		l := &g.Letters[i]
 		b = appendWay(wire.AppendUvarint(b, uint64(l.Offset)), l.Exchange, l.Keys)
 		b = appendRecordHeaders(b, l.Headers)
-		b = wire.AppendUvarint(append(b, byte(l.Priority)), uint64(l.Size))
+		b = wire.AppendUvarint(append(b, 0), uint64(l.Size))
 	}
 	b = wire.AppendBool(append(b, byte(g.Use)), g.SetAloft)
 	return wire.AppendUvarint(wire.AppendUvarint(b, uint64(g.Aloft)), uint64(g.AloftBytes))
@@ -248,7 +248,8 @@ func readLetter(r *wire.Reader) (l Letter) {
 	l.Offset = readOffset(r)
 	l.Exchange, l.Keys = readWay(r)
 	l.Headers = readRecordHeaders(r)
-	l.Priority, l.Size = int(r.Byte()), int64(readOffset(r))
+	r.Byte() // once the priority, which is in a header
+	l.Size = int64(readOffset(r))
 	return l
 }
 

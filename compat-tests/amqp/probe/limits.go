@@ -183,6 +183,23 @@ var limits = []Probe{
 		e.must(e.take(ch, q, 2)[1].Nack(true, true))
 		e.say("%s", e.drainAfter(q, 2))
 	}},
+	{"a quorum queue's priorities", func(e *env) {
+		q := e.queue("q", "d", args("x-queue-type", "quorum"))
+		e.publish("", q, "none", amqp.Publishing{})
+		for _, p := range []uint8{1, 4, 5, 40, 200} {
+			e.publish("", q, fmt.Sprint("p", p), amqp.Publishing{Priority: p})
+		}
+		e.say("%s", e.drain(q))
+	}},
+	{"a quorum queue's priorities, given back", func(e *env) {
+		q := e.queue("q", "d", args("x-queue-type", "quorum"))
+		e.publish("", q, "low", amqp.Publishing{Priority: 1})
+		ch := e.channel()
+		low := e.take(ch, q, 1)[0]
+		e.publish("", q, "high", amqp.Publishing{Priority: 9})
+		e.must(low.Nack(false, true))
+		e.say("%s", e.drainAfter(q, 2))
+	}},
 	{"priorities and max-length", func(e *env) {
 		q := e.queue("q", "d", args("x-max-priority", int32(10), "x-max-length", int32(2)))
 		for _, p := range []uint8{9, 1, 5} {
