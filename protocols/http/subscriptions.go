@@ -303,13 +303,7 @@ func (c *call) needQueue(n core.Name) error {
 }
 
 func deleteSubscription(c *call) error {
-	n := c.name("subscription")
-	if err := c.router.DeleteSubscription(c.ctx, c.principal, n); err != nil {
-		return err
-	}
-	// What was to be sent to its endpoint once more goes with it.
-	redrive := webhook.RedriveQueue(n)
-	if _, err := c.router.DeleteQueue(c.ctx, c.principal, redrive, false, false); err != nil && core.KindOf(err) != core.NotFound {
+	if err := webhook.Delete(c.ctx, c.router, c.principal, c.name("subscription")); err != nil {
 		return err
 	}
 	return c.noContent()

@@ -53,7 +53,7 @@ func readRecords(c *call) error {
 		defer func() { <-in.reading }()
 	case <-timer.C: // another call for the same instance waits
 		return r.answer()
-	case <-c.Server.ctx.Done():
+	case <-c.gate.Context().Done():
 		return errNotReady
 	}
 	in.arrived()
@@ -199,7 +199,7 @@ func (r *reader) pass(timer *time.Timer, peek *time.Ticker) (again bool, err err
 		case <-grown:
 		case <-moved:
 			return true, nil
-		case <-r.Server.ctx.Done():
+		case <-r.gate.Context().Done():
 			return false, errNotReady
 		case <-peek.C:
 			if front.Gone(r.Conn()) {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,20 +57,13 @@ type Server struct {
 	instances instances
 	answers   *prometheus.CounterVec // by version and status code
 	turn      atomic.Uint32          // of records without a key
-
-	ctx  context.Context //nolint:containedctx // ends what waits when the server is closed
-	stop context.CancelFunc
-
-	mu     sync.Mutex // guards what follows
-	calls  sync.WaitGroup
-	closed bool
+	gate      *front.Gate
 }
 
 // New makes a server that answers once Serve runs. It owns the listener from now on.
 func New(o Options) (*Server, error) {
 	o.ensureDefaults()
-	s := &Server{opts: o, router: o.Router}
-	s.ctx, s.stop = context.WithCancel(context.Background())
+	s := &Server{opts: o, router: o.Router, gate: front.NewGate()}
 	s.instances.init(s)
 	s.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "polylog_kafka_rest_requests_total", Help: "Requests to the Kafka REST interface answered, by status code.",
@@ -112,24 +104,9 @@ func (s *Server) Serve() error { return s.front.Serve() }
 // Close ends what waits, has the consumer instances leave their groups, and closes the
 // connections. It may be called more than once.
 func (s *Server) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.stop()
-	s.calls.Wait()
+	s.gate.Close()
 	s.instances.closeAll(ctx)
 	return s.front.Close(ctx)
-}
-
-// enter is false when the server is closed. Otherwise calls.Done has to be called.
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.calls.Add(1)
-	return true
 }
 
 // handler serves a call.
@@ -186,12 +163,12 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 	if err := front.SameOrigin(ctx); err != nil {
 		return err
 	}
-	if !s.enter() {
+	if !s.gate.Enter() {
 		return errNotReady
 	}
 	c := &call{RequestCtx: ctx, Server: s, params: ps, budget: s.front.Budget()}
 	var cancel context.CancelFunc
-	c.ctx, cancel = context.WithTimeout(s.ctx, callTimeout)
+	c.ctx, cancel = context.WithTimeout(s.gate.Context(), callTimeout)
 	defer func() {
 		cancel()
 		if !c.kept {
@@ -207,32 +184,16 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 // release gives back what the call holds.
 func (c *call) release() {
 	c.budget.Release()
-	c.calls.Done()
+	c.gate.Leave()
 }
 
-// login says who calls, by the user and password of Basic authentication. While the broker has no
-// users nobody is asked.
-func (c *call) login() error {
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-	if err != nil {
-		host = ""
+// login says who calls.
+func (c *call) login() (err error) {
+	if c.principal, err = front.LogIn[router.Principal](c.ctx, c.RequestCtx, c.router); core.KindOf(err) == core.Denied {
+		return &refusal{codeUnauthorized, err.Error()}
 	}
-	switch user, password, ok := front.Basic(c.RequestCtx); {
-	case ok && c.router.HasUsers():
-		c.principal, err = c.router.Login(c.ctx, user, password, host)
-	case c.Request.Header.Peek(fasthttp.HeaderAuthorization) != nil && c.router.HasUsers():
-		err = errNotBasic
-	default:
-		c.principal, err = c.router.Anonymous(host)
-	}
-	if core.KindOf(err) != core.Denied {
-		return err
-	}
-	c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, front.Challenge)
-	return &refusal{codeUnauthorized, err.Error()}
+	return err
 }
-
-var errNotBasic = core.E(core.Denied, "the header Authorization is not of the form Basic, with a user and a password")
 
 // may is nil when the caller has the right for op.
 func (c *call) may(op router.Operation, kind router.ResourceKind, n core.Name) error {

@@ -231,7 +231,7 @@ func (s *recordStream) fill() error {
 	if err := s.SetReadDeadline(time.Now().Add(streamIdle)); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(s.Server.ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(s.gate.Context(), func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })
 	n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
 	stop()
 	s.buf = s.buf[:len(s.buf)+n]
@@ -262,7 +262,7 @@ func (s *recordStream) flush(all []json.RawMessage) {
 	if len(all) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.Server.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(s.gate.Context(), callTimeout)
 	defer cancel()
 	answers := make([]any, len(all))
 	defer func() {

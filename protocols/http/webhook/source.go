@@ -47,6 +47,18 @@ func RedriveQueue(subscription core.Name) core.Name {
 	return core.Name{Namespace: subscription.Namespace, Name: subscription.Name + ".redrive"}
 }
 
+// Delete deletes a subscription, pushed or not, and with it what was to be sent to its endpoint once more.
+// Error kinds: NotFound, Denied.
+func Delete(ctx context.Context, r *router.Router, p router.Principal, n core.Name) error {
+	if err := r.DeleteSubscription(ctx, p, n); err != nil {
+		return err
+	}
+	if _, err := r.DeleteQueue(ctx, p, RedriveQueue(n), false, false); err != nil && core.KindOf(err) != core.NotFound {
+		return err
+	}
+	return nil
+}
+
 // IDHeader is the header of a dead letter that has the id under which it was sent.
 const IDHeader = "x-webhook-id"
 
