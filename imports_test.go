@@ -54,13 +54,14 @@ var mayImport = map[string][]string{
 	"protocols/http/filter":       {"core", "core/message"},
 	"protocols/http/hook":         {"core", "protocols/http/front", "protocols/http/subscription"},
 	"protocols/http/kafkarest":    {"core", "protocols/http/front", "protocols/http/publish", "protocols/kafka", "router"},
+	"protocols/http/nsq":          {"core", "core/message", "protocols/http/front", "protocols/http/publish", "protocols/http/subscription", "protocols/http/webhook", "router"},
 	"protocols/http/publish":      {"core", "router"},
 	"protocols/http/subscription": {"core", "router", "protocols/http/filter"},
 	"protocols/http/webhook":      {"core", "core/message", "router", "protocols/http/filter", "protocols/http/subscription"},
 
 	"cmd/polylog": {
 		"core", "core/certs", "core/vfs", "core/wire", "core/commitlog", "index", "cluster", "cluster/peer", "router", "router/state", "router/admin",
-		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/kafkarest", "protocols/http/webhook", "cmd/polylog/config", "cmd/polylog/rest",
+		"core/message", "protocols/kafka", "protocols/kafka/group", "protocols/amqp", "protocols/amqp/manage", "protocols/mqtt", "protocols/http", "protocols/http/console", "protocols/http/kafkarest", "protocols/http/nsq", "protocols/http/webhook", "cmd/polylog/config", "cmd/polylog/rest",
 	},
 }
 

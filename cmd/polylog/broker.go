@@ -102,6 +102,7 @@ func (b *broker) start() error {
 		{"opening the REST interface", b.openHTTP},
 		{"binding the management listener", b.serveManagement},
 		{"binding the Kafka REST listener", b.serveKafkaREST},
+		{"binding the NSQ listener", b.serveNSQ},
 		{"binding the MQTT listeners", b.serveMQTT},
 		{"announcing this node", b.announce},
 		{"making the first user", b.firstUser},

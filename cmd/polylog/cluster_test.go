@@ -93,7 +93,7 @@ func eventually(t *testing.T, ok func() bool, state func() string) {
 // refusedLine runs serve, which has to end with one line that contains want.
 func refusedLine(t *testing.T, name, want string, args ...string) {
 	t.Helper()
-	args = append([]string{"serve", "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--http-listen=:0", "--log-level=error"}, args...)
+	args = append([]string{"serve", "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--nsq-listen=off", "--http-listen=:0", "--log-level=error"}, args...)
 	code, out, errs := call(t, "", args...)
 	if code != exitFailed || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 || out != "" {
 		t.Errorf("%s: code %d, %q, printed %q; want %q", name, code, errs, out, want)

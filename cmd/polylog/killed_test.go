@@ -31,7 +31,7 @@ func startKillable(t *testing.T, dir string) *killable {
 	t.Helper()
 	addrs := filepath.Join(t.TempDir(), "addrs")
 	cmd := exec.Command(os.Args[0], "serve", "--data-dir", dir, "--addr-file", addrs,
-		"--kafka-listen=127.0.0.1:0", "--amqp-listen=off", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--http-listen=off", "--log-level=error",
+		"--kafka-listen=127.0.0.1:0", "--amqp-listen=off", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--nsq-listen=off", "--http-listen=off", "--log-level=error",
 		"--segment-size=1MiB", "--broker-config=group.initial.rebalance.delay.ms=0")
 	cmd.Env = append(os.Environ(), asBroker+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -80,7 +80,7 @@ func start(t *testing.T, dir string, args ...string) *served {
 	addrs := filepath.Join(t.TempDir(), "addrs")
 	args = append([]string{
 		"serve", "--data-dir", dir, "--addr-file", addrs, "--segment-size", "1MiB",
-		"--kafka-listen", ":0", "--amqp-listen", ":0", "--management-listen", ":0", "--mqtt-listen", ":0", "--mqtt-ws-listen", ":0", "--kafka-rest-listen", ":0", "--http-listen", "127.0.0.1:0",
+		"--kafka-listen", ":0", "--amqp-listen", ":0", "--management-listen", ":0", "--mqtt-listen", ":0", "--mqtt-ws-listen", ":0", "--kafka-rest-listen", ":0", "--nsq-listen", ":0", "--http-listen", "127.0.0.1:0",
 	}, args...)
 	ready := &firstWrite{output: s.out, seen: make(chan struct{})}
 	go func() { s.code <- run(ctx, process{out: ready, err: s.err}, args) }()

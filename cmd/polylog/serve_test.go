@@ -59,7 +59,7 @@ func TestServeIsReachableWhereItSays(t *testing.T) {
 }
 
 func TestServeWithListenersOff(t *testing.T) {
-	s := start(t, t.TempDir(), "--kafka-listen=off", "--amqp-listen=off", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--http-listen=off")
+	s := start(t, t.TempDir(), "--kafka-listen=off", "--amqp-listen=off", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--nsq-listen=off", "--http-listen=off")
 	if s.kafka != "" || s.http != "" {
 		t.Errorf("kafka %q, http %q", s.kafka, s.http)
 	}
@@ -111,7 +111,7 @@ func TestServeRefusesInOneLine(t *testing.T) {
 		{"no such file", []string{"--config=/nonexistent/c"}, exitUsage, "no such file"},
 		{"argument", []string{"now"}, exitUsage, "unexpected argument"},
 	} {
-		args := append([]string{"serve", "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--http-listen=:0", "--log-level=error"}, c.args...)
+		args := append([]string{"serve", "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--nsq-listen=off", "--http-listen=:0", "--log-level=error"}, c.args...)
 		code, out, errs := call(t, "", args...)
 		if code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%s: code %d, %q, printed %q", c.name, code, errs, out)
@@ -143,7 +143,7 @@ func TestServeRefusesADamagedLog(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "damage: ") || !strings.Contains(errs, "the log is damaged") {
 		t.Errorf("check: %d %s %s", code, out, errs)
 	}
-	code, _, errs = call(t, "", "serve", "--data-dir", dir, "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--http-listen=:0", "--log-level=error")
+	code, _, errs = call(t, "", "serve", "--data-dir", dir, "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--nsq-listen=off", "--http-listen=:0", "--log-level=error")
 	if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, filepath.Base(segments[0])) {
 		t.Errorf("serve: %d %s", code, errs)
 	}
@@ -180,7 +180,7 @@ func serveRefuses(t *testing.T, dir, want string) {
 		return all
 	}
 	before := names()
-	code, _, errs := call(t, "", "serve", "--data-dir", dir, "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--http-listen=:0", "--log-level=error", "--segment-size=1MiB")
+	code, _, errs := call(t, "", "serve", "--data-dir", dir, "--kafka-listen=:0", "--amqp-listen=:0", "--management-listen=off", "--mqtt-listen=off", "--mqtt-ws-listen=off", "--kafka-rest-listen=off", "--nsq-listen=off", "--http-listen=:0", "--log-level=error", "--segment-size=1MiB")
 	if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
 		t.Errorf("serve: %d %s", code, errs)
 	}

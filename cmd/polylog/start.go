@@ -58,7 +58,7 @@ func (b *broker) probe(ctx context.Context) error {
 		}
 	}
 	for _, l := range []struct{ name, addr string }{
-		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"management", b.config.ManagementListen}, {"kafka-rest", b.config.KafkaRESTListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
+		{"kafka", b.config.KafkaListen}, {"amqp", b.config.AMQPListen}, {"amqps", b.config.AMQPSListen}, {"management", b.config.ManagementListen}, {"kafka-rest", b.config.KafkaRESTListen}, {"nsq", b.config.NSQListen}, {"mqtts", b.config.MQTTSListen}, {"mqtt", b.config.MQTTListen}, {"mqtt-ws", b.config.MQTTWSListen},
 	} {
 		ln, err := bind(ctx, l.name, l.addr)
 		if err == nil && ln != nil {

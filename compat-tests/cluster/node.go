@@ -140,7 +140,7 @@ func (n *node) wipe() error { return os.RemoveAll(filepath.Join(n.dir, "data")) 
 func (n *node) refused(ctx context.Context, data, want string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	all := append([]string{"serve", "--data-dir", data, "--kafka-listen", "127.0.0.1:0", "--amqp-listen", "off", "--management-listen", "off", "--mqtt-listen", "off", "--mqtt-ws-listen", "off", "--kafka-rest-listen", "off", "--http-listen", "off", "--log-level", "error"}, n.args()...)
+	all := append([]string{"serve", "--data-dir", data, "--kafka-listen", "127.0.0.1:0", "--amqp-listen", "off", "--management-listen", "off", "--mqtt-listen", "off", "--mqtt-ws-listen", "off", "--kafka-rest-listen", "off", "--nsq-listen", "off", "--http-listen", "off", "--log-level", "error"}, n.args()...)
 	var errs strings.Builder
 	cmd := exec.CommandContext(ctx, n.bin, append(all, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // the error shows where it hangs

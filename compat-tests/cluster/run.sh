@@ -10,12 +10,14 @@ if [ -n "${OLD:-}" ]; then
 	git -C ../.. archive "$OLD" | tar -x -C "$tree"
 	old=$tree/polylog-$OLD
 	(cd "$tree" && CGO_ENABLED=0 go build -trimpath -o "$old" ./cmd/polylog)
-	if ! "$old" serve --help 2>&1 | grep -q kafka-rest-listen; then # from before that listener
-		mv "$old" "$old.bin"
-		printf '%s\n' '#!/usr/bin/env bash' 'args=()' \
-			'while (($#)); do if [ "$1" = --kafka-rest-listen ]; then shift 2; else args+=("$1"); shift; fi; done' \
-			"exec '$old.bin' \"\${args[@]}\"" >"$old"
-		chmod +x "$old"
-	fi
+	for listener in kafka-rest-listen nsq-listen; do
+		if ! "$old" serve --help 2>&1 | grep -q -- "--$listener"; then # from before that listener
+			mv "$old" "$old.before-$listener"
+			printf '%s\n' '#!/usr/bin/env bash' 'args=()' \
+				"while ((\$#)); do if [ \"\$1\" = --$listener ]; then shift 2; else args+=(\"\$1\"); shift; fi; done" \
+				"exec '$old.before-$listener' \"\${args[@]}\"" >"$old"
+			chmod +x "$old"
+		fi
+	done
 fi
 go run . ${SHORT:+-short} ${SEED:+-seed "$SEED"} ${old:+-old "$old"}

@@ -71,7 +71,7 @@ start_broker() {
     until (exec 4<>"/dev/tcp/${addr/://}") 2>/dev/null; do sleep 0.2; done
   else
     rm -f "$work/addresses"
-    "$root/bin/polylog" serve --data-dir "$work/data" --kafka-listen "${addr:-127.0.0.1:0}" --amqp-listen off --management-listen off --http-listen 127.0.0.1:0 --mqtt-listen off --mqtt-ws-listen off --kafka-rest-listen off \
+    "$root/bin/polylog" serve --data-dir "$work/data" --kafka-listen "${addr:-127.0.0.1:0}" --amqp-listen off --management-listen off --http-listen 127.0.0.1:0 --mqtt-listen off --mqtt-ws-listen off --kafka-rest-listen off --nsq-listen off \
       --addr-file "$work/addresses" --broker-config group.initial.rebalance.delay.ms=0 >>"$work/broker.out" 2>&1 3>&- &
     broker=$!
     until [ -s "$work/addresses" ]; do

@@ -56,7 +56,7 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 	data := cmp.Or(o.Data, filepath.Join(o.Dir, "data"))
 	args := []string{
 		"serve", "--data-dir", data, "--addr-file", addrs,
-		"--mqtt-listen", cmp.Or(o.MQTTAddr, "127.0.0.1:0"), "--mqtt-ws-listen", "127.0.0.1:0", "--kafka-rest-listen", "127.0.0.1:0",
+		"--mqtt-listen", cmp.Or(o.MQTTAddr, "127.0.0.1:0"), "--mqtt-ws-listen", "127.0.0.1:0", "--kafka-rest-listen", "127.0.0.1:0", "--nsq-listen", "127.0.0.1:0",
 		"--kafka-listen", cmp.Or(o.KafkaAddr, "127.0.0.1:0"), "--http-listen", cmp.Or(o.HTTPAddr, "127.0.0.1:0"),
 		"--amqp-listen", cmp.Or(o.AMQPAddr, "127.0.0.1:0"), "--management-listen", "127.0.0.1:0",
 	}

@@ -44,7 +44,7 @@ broker() {
   shift
   stop
   rm -rf "$work/data" "$work/addresses"
-  for name in kafka kafka-rest amqp management mqtt mqtt-ws http; do
+  for name in kafka kafka-rest nsq amqp management mqtt mqtt-ws http; do
     case $listeners in
       *" $name "*) flags+=("--$name-listen" 127.0.0.1:0) ;;
       *) flags+=("--$name-listen" off) ;;

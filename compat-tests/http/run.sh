@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Public clients and libraries of HTTP, webhooks and CloudEvents against bin/polylog, and every script of
-# README.md and docs/http.md. With SHORT=1 without schemathesis, which makes thousands of calls.
+# README.md, docs/http.md and docs/nsq.md. With SHORT=1 without schemathesis, which makes thousands of calls.
 cd "$(dirname "$0")"
 . ../harness/suite.sh
 "$root/scripts/need.sh" python3 curl
@@ -10,10 +10,11 @@ cp clients/presets.cjs "$cache/" # packages are looked for beside it
 python=$cache/venv/bin/python
 
 serve() {
-  broker "http kafka-rest" --webhook-allow 127.0.0.0/8 "$@"
+  broker "http kafka-rest nsq" --webhook-allow 127.0.0.0/8 "$@"
   HTTP=$(address http)
   KAFKA_REST=$(address kafka-rest)
-  export HTTP KAFKA_REST
+  NSQ=$(address nsq)
+  export HTTP KAFKA_REST NSQ
 }
 serve
 check "OpenAPI: every call, and each answer" "$python" clients/openapi.py
@@ -21,10 +22,11 @@ check "Standard Webhooks' library, both ways" "$python" clients/standard.py
 check "cloudevents: binary, structured, batch" "$python" clients/events.py
 check "sseclient and websockets" "$python" clients/streams.py
 check "Kafka REST: requests" "$python" clients/kafkarest.py
+check "gnsq: NSQ's HTTP interface" "$python" clients/nsq.py
 for part in github stripe eventSource; do
   check "Node: $part" node "$cache/presets.cjs" "$part"
 done
-for document in README.md docs/http.md; do
+for document in README.md docs/http.md docs/nsq.md; do
   serve # documents begin with an empty broker
   check "curl: $document" "$python" clients/docs.py "$root/$document"
 done

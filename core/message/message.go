@@ -31,6 +31,10 @@ type Message struct {
 	Headers            Table
 }
 
+// MaxAhead bounds how far away the times may be at which clients of HTTP want a message delivered or
+// dropped, in ms: ten years.
+const MaxAhead = 10 * 366 * 24 * 3600 * 1000
+
 // part is a part of a message that travels as a record header.
 type part uint8
 

@@ -210,12 +210,12 @@ func (m *incoming) setTimes(now int64, ttl, expires, delay, deliver *int64) {
 		switch {
 		case in != nil && at != nil:
 			m.fail("%s is given twice", what)
-		case in != nil && (*in < 0 || *in > maxAhead):
-			m.fail("%s in %d ms, want 0 to %d", what, *in, int64(maxAhead))
+		case in != nil && (*in < 0 || *in > message.MaxAhead):
+			m.fail("%s in %d ms, want 0 to %d", what, *in, int64(message.MaxAhead))
 		case in != nil:
 			return now + *in
-		case at != nil && (*at < 1 || *at > now+maxAhead):
-			m.fail("%s is %d, want a time in ms up to %d", what, *at, now+maxAhead)
+		case at != nil && (*at < 1 || *at > now+message.MaxAhead):
+			m.fail("%s is %d, want a time in ms up to %d", what, *at, now+message.MaxAhead)
 		case at != nil:
 			return *at
 		}
@@ -224,9 +224,6 @@ func (m *incoming) setTimes(now int64, ttl, expires, delay, deliver *int64) {
 	m.ExpiresAt = one("the time to live", ttl, expires)
 	m.DeliverAt = one("the time of delivery", delay, deliver)
 }
-
-// maxAhead bounds times in the future, in ms: ten years.
-const maxAhead = 10 * 366 * 24 * 3600 * 1000
 
 func (m *incoming) setKey(text, encoded *string) {
 	switch {

@@ -34,6 +34,7 @@ type Config struct {
 	ManagementListen   string `key:"management-listen" kind:"address" default:"127.0.0.1:15672" doc:"Address of RabbitMQ's management API, for rabbitmqadmin, exporters and health probes. Its users are AMQP's."`
 	KafkaRESTListen    string `key:"kafka-rest-listen" kind:"address" default:"127.0.0.1:8082" doc:"Address of the Kafka REST interface, for programs that were written for Confluent's REST proxy."`
 	KafkaRESTAdvertise string `key:"kafka-rest-advertise" kind:"advertise" doc:"host:port that clients of the Kafka REST interface are told to use for a consumer instance, which belongs to this node; empty means the one that each of them came by. It must be set in a cluster that is reached by one address."`
+	NSQListen          string `key:"nsq-listen" kind:"address" default:"127.0.0.1:4151" doc:"Address of nsqd's HTTP interface, for programs that publish to /pub and /mpub."`
 	MQTTListen         string `key:"mqtt-listen" kind:"address" default:"127.0.0.1:1883" doc:"Address for MQTT clients."`
 	MQTTSListen        string `key:"mqtts-listen" kind:"address" default:"off" doc:"Address for MQTT clients over TLS, port 8883 by custom; it needs tls-cert and tls-key."`
 	MQTTWSListen       string `key:"mqtt-ws-listen" kind:"address" default:"127.0.0.1:8083" doc:"Address for MQTT clients over WebSocket, under any path."`
@@ -167,6 +168,7 @@ func (c *Config) validateListeners() error {
 		{"http-listen", c.HTTPListen},
 		{"management-listen", c.ManagementListen},
 		{"kafka-rest-listen", c.KafkaRESTListen},
+		{"nsq-listen", c.NSQListen},
 		{"node-listen", c.NodeListen},
 		{"mqtt-listen", c.MQTTListen},
 		{"mqtt-ws-listen", c.MQTTWSListen},
