@@ -99,7 +99,7 @@ func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.Prod
 		p.refuse(part, err)
 		return
 	}
-	srv.router.PublishChecked(p.call.principal, nil, q, batch, func(r router.PublishResult) {
+	srv.router.PublishChecked(p.call.principal(), nil, q, batch, func(r router.PublishResult) {
 		if r.Err != nil {
 			p.refuse(part, r.Err)
 			return

@@ -128,7 +128,7 @@ func (c *call) autoCreate(ctx context.Context, asked []kmsg.MetadataRequestTopic
 		if ctx.Err() != nil {
 			return // the answer says that the topic is unknown
 		}
-		_, err := c.srv.router.CreateTopic(ctx, c.principal, router.TopicSpec{Name: missing[i], Partitions: -1})
+		_, err := c.srv.router.CreateTopic(ctx, c.principal(), router.TopicSpec{Name: missing[i], Partitions: -1})
 		if err != nil && core.KindOf(err) != core.Exists {
 			c.conn.log.Info("kafka topic not created automatically", "topic", missing[i].String(), "err", err)
 		}

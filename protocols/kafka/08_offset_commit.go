@@ -77,7 +77,7 @@ func (c *call) commit(ctx context.Context, req *kmsg.OffsetCommitRequest, commit
 	if answer != group.None {
 		return nil, int16(answer)
 	}
-	errs, err := c.srv.router.CommitOffsets(ctx, c.principal, req.Group, commits, meta)
+	errs, err := c.srv.router.CommitOffsets(ctx, c.principal(), req.Group, commits, meta)
 	return errs, groupCode(err)
 }
 

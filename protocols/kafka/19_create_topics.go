@@ -90,7 +90,7 @@ func (c *call) createTopic(ctx context.Context, cl *cluster, rt *kmsg.CreateTopi
 		}
 		spec.Configs[rt.Configs[i].Name] = *rt.Configs[i].Value
 	}
-	t, err := c.srv.router.CreateTopic(ctx, c.principal, spec)
+	t, err := c.srv.router.CreateTopic(ctx, c.principal(), spec)
 	if core.KindOf(err) == core.Invalid && !isConfigError(err) { // all else is checked above
 		return nil, badRequest(codeInvalidTopic, "%s", err.Error())
 	}

@@ -47,7 +47,7 @@ func deleteTopics(ctx context.Context, c *call, req *kmsg.DeleteTopicsRequest) *
 			t.Topic = new(topic.Name.Name)
 		}
 		t.TopicID = topic.ID
-		if err := c.srv.router.DeleteTopic(ctx, c.principal, topic.Name); err != nil {
+		if err := c.srv.router.DeleteTopic(ctx, c.principal(), topic.Name); err != nil {
 			t.ErrorCode, t.ErrorMessage = adminCode(err), message(err)
 			if c.version >= 3 && errors.Is(err, router.ErrDeletionDisabled) {
 				t.ErrorCode = codeTopicDeletionDisabled

@@ -43,7 +43,7 @@ func deleteRecords(ctx context.Context, c *call, req *kmsg.DeleteRecordsRequest)
 	if len(trims) == 0 {
 		return resp
 	}
-	results, err := c.srv.router.Trim(ctx, c.principal, trims)
+	results, err := c.srv.router.Trim(ctx, c.principal(), trims)
 	for k := range trims {
 		p := &resp.Topics[at[k][0]].Partitions[at[k][1]]
 		switch {

@@ -46,7 +46,7 @@ func (c *call) alterConfig(ctx context.Context, kind kmsg.ConfigResourceType, na
 		if err := router.CheckTopicName(name); err != nil {
 			return badRequest(codeInvalidTopic, "%s", err.Error())
 		}
-		return c.srv.router.AlterTopicConfig(ctx, c.principal, c.topicName(name), changes, validateOnly, replaceAll)
+		return c.srv.router.AlterTopicConfig(ctx, c.principal(), c.topicName(name), changes, validateOnly, replaceAll)
 	case kmsg.ConfigResourceTypeBroker:
 		if err := c.mayCluster(router.OpAlterConfigs); err != nil {
 			return &requestError{codeClusterAuthorizationFailed, err}
@@ -54,7 +54,7 @@ func (c *call) alterConfig(ctx context.Context, kind kmsg.ConfigResourceType, na
 		if err := c.checkBrokerName(name); err != nil {
 			return err
 		}
-		return c.srv.router.AlterBrokerConfig(ctx, c.principal, changes, validateOnly, replaceAll)
+		return c.srv.router.AlterBrokerConfig(ctx, c.principal(), changes, validateOnly, replaceAll)
 	default:
 		return badRequest(codeInvalidRequest, "configuration of resource type %d cannot be changed", kind)
 	}

@@ -59,7 +59,7 @@ func (c *call) createPartitions(ctx context.Context, cl *cluster, rt *kmsg.Creat
 			return err
 		}
 	}
-	_, err := c.srv.router.CreatePartitions(ctx, c.principal, name, int(rt.Count), validateOnly)
+	_, err := c.srv.router.CreatePartitions(ctx, c.principal(), name, int(rt.Count), validateOnly)
 	if core.KindOf(err) == core.Invalid {
 		return badRequest(codeInvalidPartitions, "%s", err.Error())
 	}

@@ -35,7 +35,7 @@ func (c *call) deleteGroup(ctx context.Context, id string) int16 {
 	if answer != group.None {
 		return int16(answer)
 	}
-	err := c.srv.router.DeleteGroup(ctx, c.principal, id)
+	err := c.srv.router.DeleteGroup(ctx, c.principal(), id)
 	if errors.Is(err, core.NotFound) && known {
 		return codeNone // it had no offsets
 	}

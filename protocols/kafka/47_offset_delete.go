@@ -64,7 +64,7 @@ func offsetDelete(ctx context.Context, c *call, req *kmsg.OffsetDeleteRequest) *
 		resp.Topics = append(resp.Topics, rt)
 	}
 	if len(qs) > 0 {
-		_, err := c.srv.router.DeleteOffsets(ctx, c.principal, req.Group, qs)
+		_, err := c.srv.router.DeleteOffsets(ctx, c.principal(), req.Group, qs)
 		if err != nil && !errors.Is(err, core.NotFound) { // nothing there is what was wanted
 			resp.ErrorCode, resp.Topics = groupCode(err), nil
 		}

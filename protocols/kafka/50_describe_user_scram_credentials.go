@@ -71,5 +71,5 @@ func describedCredentials(name string, u *router.User) kmsg.DescribeUserSCRAMCre
 
 // mayUsers is nil when the client has the right for op on users.
 func (s *session) mayUsers(op router.Operation) error {
-	return s.srv.router.Authorize(s.principal, op, router.Resource{Kind: router.ResourceUser})
+	return s.srv.router.Authorize(s.principal(), op, router.Resource{Kind: router.ResourceUser})
 }

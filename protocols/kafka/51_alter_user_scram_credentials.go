@@ -47,7 +47,7 @@ func alterUserSCRAMCredentials(ctx context.Context, c *call, req *kmsg.AlterUser
 		case stale != nil:
 			ch.code, ch.text = adminCode(stale), stale.Error()
 		case ch.code == codeNone:
-			if err := c.srv.router.AlterCredentials(ctx, c.principal, ch.user, ch.put, ch.drop); err != nil {
+			if err := c.srv.router.AlterCredentials(ctx, c.principal(), ch.user, ch.put, ch.drop); err != nil {
 				ch.code, ch.text = credentialCode(err), err.Error()
 			}
 		}

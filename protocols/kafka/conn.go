@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"polylog/router"
 )
 
 var (
@@ -59,11 +61,13 @@ func newConn(srv *Server, nc net.Conn, cancel context.CancelFunc) *conn {
 		room:   make(chan struct{}, 1),
 	}
 	c.session = session{srv: srv, conn: c}
+	who := &router.Principal{}
 	if in, ok := nc.(insideConn); ok {
-		c.session.principal, c.session.inside = in.caller.Principal, true
+		who, c.session.inside = &in.caller.Principal, true
 	} else if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
-		c.session.principal.Host = host
+		who.Host = host
 	}
+	c.session.who.Store(who)
 	return c
 }
 

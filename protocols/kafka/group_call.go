@@ -10,7 +10,7 @@ import (
 // authorizeGroup is the code to refuse an operation on a group with, 0 when it is allowed.
 func (c *call) authorizeGroup(op router.Operation, id string) int16 {
 	res := router.Resource{Kind: router.ResourceGroup, Name: core.Name{Name: id}}
-	if c.srv.router.Authorize(c.principal, op, res) != nil {
+	if c.srv.router.Authorize(c.principal(), op, res) != nil {
 		return codeGroupAuthorizationFailed
 	}
 	return codeNone

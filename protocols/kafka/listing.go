@@ -14,8 +14,8 @@ type known struct{ clientID, softwareName, softwareVersion, user string }
 // each request.
 func (s *session) note(clientID string) {
 	was := s.known.Load()
-	if was == nil || was.clientID != clientID || was.softwareName != s.softwareName || was.softwareVersion != s.softwareVersion || was.user != s.principal.Name {
-		s.known.Store(&known{clientID, s.softwareName, s.softwareVersion, s.principal.Name}) // an allocation, not for each request
+	if was == nil || was.clientID != clientID || was.softwareName != s.softwareName || was.softwareVersion != s.softwareVersion || was.user != s.principal().Name {
+		s.known.Store(&known{clientID, s.softwareName, s.softwareVersion, s.principal().Name}) // an allocation, not for each request
 	}
 }
 

@@ -66,7 +66,7 @@ func (l *login) end() {
 // has opened with its user.
 func (s *session) begin() {
 	if s.inside || !s.srv.router.HasUsers() {
-		s.while(s.principal)
+		s.while(s.principal())
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *call) authenticate(ctx context.Context, token []byte) (reply []byte, er
 		who, err = c.plain(ctx, token)
 	default:
 		if l.scram == nil {
-			l.scram = c.srv.router.Scram(l.mechanism, c.principal.Host)
+			l.scram = c.srv.router.Scram(l.mechanism, c.principal().Host)
 		}
 		if reply, done, err = l.scram.Step(token); core.KindOf(err) == core.Denied || core.KindOf(err) == core.Invalid {
 			err = invalidCredentials(l.mechanism)
@@ -135,10 +135,10 @@ func (c *call) authenticate(ctx context.Context, token []byte) (reply []byte, er
 	switch {
 	case err != nil || !done:
 		return reply, err
-	case l.in && who.Name != c.principal.Name:
-		return nil, core.E(core.Denied, "Cannot change principals during re-authentication from User.%s: User.%s", c.principal.Name, who.Name)
+	case l.in && who.Name != c.principal().Name:
+		return nil, core.E(core.Denied, "Cannot change principals during re-authentication from User.%s: User.%s", c.principal().Name, who.Name)
 	}
-	c.principal = who
+	c.who.Store(&who)
 	l.in, l.by, l.mechanism, l.raw, l.scram = true, l.mechanism, "", false, nil
 	c.while(who)
 	return reply, nil
@@ -159,7 +159,7 @@ func (c *call) plain(ctx context.Context, token []byte) (router.Principal, error
 	if as != "" && as != user {
 		return router.Principal{}, core.E(core.Denied, "Authentication failed: Client requested an authorization id that is different from username")
 	}
-	who, err := c.srv.router.Login(ctx, user, password, c.principal.Host)
+	who, err := c.srv.router.Login(ctx, user, password, c.principal().Host)
 	if core.KindOf(err) == core.Denied {
 		err = core.E(core.Denied, "Authentication failed: Invalid username or password")
 	}

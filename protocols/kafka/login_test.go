@@ -300,6 +300,35 @@ func TestConnectionsEndWithTheirUser(t *testing.T) {
 	other.served()
 }
 
+// TestLoginAgainWhileFetching logs in again while a fetch waits, which goes on as who the client is.
+func TestLoginAgainWhileFetching(t *testing.T) {
+	f := start(t, nil)
+	topic := f.topic("d", 1, nil)
+	f.users()
+	c := f.dial().login("dev")
+	fetch := fetchOne(fetchMax, topic, 0, 0)
+	fetch.MaxWaitMillis, fetch.MinBytes = 600_000, 600<<10
+	c.send(fetch)
+	producer := f.dial().login("dev")
+	again := func() {
+		shake := kmsg.NewPtrSASLHandshakeRequest()
+		shake.Version, shake.Mechanism = 1, "PLAIN"
+		token := kmsg.NewPtrSASLAuthenticateRequest()
+		token.Version, token.SASLAuthBytes = 2, []byte("\x00dev\x00pw-dev")
+		c.send(shake)
+		c.send(token)
+		if p := producer.produced(9, topic, 0, batch(t, 0, 1, strings.Repeat("x", 400<<10))); p.ErrorCode != 0 {
+			t.Fatalf("code %d", p.ErrorCode)
+		}
+	}
+	for range 2 {
+		again()
+	}
+	if p := answer[*kmsg.FetchResponse](c, fetch).Topics[0].Partitions[0]; p.ErrorCode != 0 || len(p.RecordBatches) < 600<<10 {
+		t.Fatalf("code %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+	}
+}
+
 // TestRightsMidConnection takes a right while a fetch waits.
 func TestRightsMidConnection(t *testing.T) {
 	f := start(t, nil)

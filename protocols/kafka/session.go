@@ -13,7 +13,7 @@ type session struct {
 	srv  *Server
 	conn *conn
 
-	principal       router.Principal
+	who             atomic.Pointer[router.Principal] // a login changes it while earlier requests wait
 	login           login
 	inside          bool // another protocol has opened it, and says whose it is
 	valid           bool // a well-formed request has come: larger frames are welcome
@@ -21,6 +21,9 @@ type session struct {
 	softwareVersion string
 	known           atomic.Pointer[known] // the same for other goroutines; nil: nothing yet
 }
+
+// principal is who the client is.
+func (s *session) principal() router.Principal { return *s.who.Load() }
 
 // topicName is a client's topic name in the session's namespace.
 func (s *session) topicName(name string) core.Name {
@@ -60,12 +63,12 @@ func (s *session) topicFor(op router.Operation, name string, id core.TopicID, by
 
 // may is nil when the client has the right for op on a topic.
 func (s *session) may(op router.Operation, topic core.Name) error {
-	return s.srv.router.Authorize(s.principal, op, router.Resource{Kind: router.ResourceTopic, Name: topic})
+	return s.srv.router.Authorize(s.principal(), op, router.Resource{Kind: router.ResourceTopic, Name: topic})
 }
 
 // mayCluster is nil when the client has the right for op on the cluster.
 func (s *session) mayCluster(op router.Operation) error {
-	return s.srv.router.Authorize(s.principal, op, router.Resource{Kind: router.ResourceCluster})
+	return s.srv.router.Authorize(s.principal(), op, router.Resource{Kind: router.ResourceCluster})
 }
 
 // leaderEpochCode compares the leader epoch that a client believes in with ours.
