@@ -125,34 +125,41 @@ func (r *run) judge(name string, do func() error) {
 // everyLeader reads everything back from each node, when it leads: what one replica alone holds
 // differently is seen then.
 func (r *run) everyLeader(ctx context.Context) error {
-	read := map[*node]bool{}
-	for tries := 0; len(read) < len(r.nodes); tries++ {
-		if tries == 8*len(r.nodes) {
-			say("      only %d of %d nodes came to lead", len(read), len(r.nodes))
-			return nil
-		}
-		l := r.leader()
-		if l == nil {
+	first := r.leader()
+	for _, n := range append([]*node{first}, slices.DeleteFunc(slices.Clone(r.nodes), func(n *node) bool { return n == first })...) {
+		if n == nil {
 			return errors.New("nobody leads")
 		}
-		if !read[l] {
-			if err := r.readBack(ctx, "read back from "+l.id); err != nil {
-				return fmt.Errorf("from %s: %w", l.id, err)
-			}
-			read[l] = true
+		if err := r.lead(ctx, n); err != nil {
+			return err
 		}
-		if len(r.nodes) == 1 {
-			return nil
+		if err := r.readBack(ctx, "read back from "+n.id); err != nil {
+			return fmt.Errorf("from %s: %w", n.id, err)
 		}
-		// The others elect one of themselves while it is away. A clean stop would hand over to the
-		// same one each time.
-		l.kill()
+	}
+	return nil
+}
+
+// lead makes a node the leader: all others die, and the first that comes back is asked for its vote
+// before it asks for one itself.
+func (r *run) lead(ctx context.Context, n *node) error {
+	others := slices.DeleteFunc(slices.Clone(r.nodes), func(o *node) bool { return o == n })
+	for try := 0; len(others) > 0 && r.leader() != n; try++ {
+		if try == 5 {
+			return fmt.Errorf("%s does not come to lead", n.id)
+		}
+		for _, o := range others {
+			o.kill()
+		}
+		others[0].up()
 		for r.leader() == nil {
 			if !harness.Pause(ctx, 100*time.Millisecond) {
 				return errors.New("nobody leads after a kill")
 			}
 		}
-		l.up()
+		for _, o := range others[1:] {
+			o.up()
+		}
 		if err := r.converged(r.convergence(), false); err != nil {
 			return err
 		}
