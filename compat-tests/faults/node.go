@@ -157,7 +157,7 @@ func (n *node) output() string { return filepath.Join(n.dir, "output") }
 // status is what a node says of itself.
 type status struct {
 	leader                 bool
-	term, applied, members int64
+	term, applied, members, voters int64
 }
 
 var statusClient = &http.Client{Timeout: 2 * time.Second}
@@ -184,11 +184,13 @@ func (n *node) status() (s status, err error) {
 			s.applied = int64(v)
 		case "polylog_raft_members":
 			s.members = int64(v)
+		case "polylog_raft_voters":
+			s.voters = int64(v)
 		default:
 			found--
 		}
 	}
-	if found < 4 && lines.Err() == nil {
+	if found < 5 && lines.Err() == nil {
 		return s, errors.New("not all metrics are there yet")
 	}
 	return s, lines.Err()

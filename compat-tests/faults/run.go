@@ -213,6 +213,9 @@ func (r *run) missing(goal *int64) string {
 		if int(s.members) != len(r.nodes) {
 			return fmt.Sprintf("%s knows of %d members", n.id, s.members)
 		}
+		if s.voters != s.members { // the next fault could take the majority
+			return fmt.Sprintf("%s knows of %d voters", n.id, s.voters)
+		}
 		if s.leader {
 			leaders++
 			if *goal < 0 {
