@@ -156,7 +156,7 @@ func (n *node) output() string { return filepath.Join(n.dir, "output") }
 
 // status is what a node says of itself.
 type status struct {
-	leader                 bool
+	leader                         bool
 	term, applied, members, voters int64
 }
 
