@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -139,4 +140,19 @@ func (t *Certs) Server(required bool) *tls.Config {
 			return c, nil
 		},
 	}
+}
+
+// Subject is whom the certificate names that a client has shown and that an authority of the listener
+// has signed: its subject (RFC 2253), as RabbitMQ calls the user. It is empty where there is none. The
+// handshake must be over.
+func Subject(nc net.Conn) string {
+	t, ok := nc.(*tls.Conn)
+	if !ok {
+		return ""
+	}
+	chains := t.ConnectionState().VerifiedChains
+	if len(chains) == 0 {
+		return ""
+	}
+	return chains[0][0].Subject.String()
 }

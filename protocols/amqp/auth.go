@@ -3,7 +3,6 @@ package amqp
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"net"
 	"strings"
 
@@ -70,21 +69,6 @@ func (c *conn) logIn(ctx context.Context, mechanism string, response []byte) (wh
 		return r.Certified(c.subject, c.host)
 	}
 	return who, hard(spec.CommandInvalid, "unknown authentication mechanism '%s'", mechanism)
-}
-
-// subjectOf is whom the certificate names that the client has shown, which an authority of the
-// listener has signed: its subject, as RabbitMQ calls the user. It is empty where there is none.
-// The handshake must be over.
-func subjectOf(nc net.Conn) string {
-	t, ok := nc.(*tls.Conn)
-	if !ok {
-		return ""
-	}
-	chains := t.ConnectionState().VerifiedChains
-	if len(chains) == 0 {
-		return ""
-	}
-	return chains[0][0].Subject.String()
 }
 
 // parseCredentials decodes the response of PLAIN or AMQPLAIN. ok is false where it is malformed.

@@ -50,7 +50,7 @@ type conn struct {
 	leave      func() // from those whose login is watched; nil: it has not logged in
 	user       shown
 	host       string // that the client came from; see hostOf
-	subject    string // of the certificate that the client has shown; see subjectOf
+	subject    string // of the certificate that the client has shown; see certs.Subject
 	phase      phase
 	vhost      string // as the client calls it
 	namespace  string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polylog/core"
+	"polylog/core/certs"
 	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
@@ -56,7 +57,7 @@ func (c *conn) greet() error {
 		return err
 	}
 	c.phase = starting
-	c.subject = subjectOf(c.nc)
+	c.subject = certs.Subject(c.nc)
 	c.send(&spec.ConnectionStart{
 		VersionMajor: 0, VersionMinor: 9,
 		ServerProperties: c.srv.properties,

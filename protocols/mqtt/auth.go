@@ -6,18 +6,18 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"polylog/core"
+	"polylog/router"
 )
 
 // Exchange is one conversation of enhanced authentication (section 4.12), such as SCRAM: the
 // client's data in, ours out. It is used by one goroutine.
 type Exchange interface {
 	// Step takes what the client said and gives what it is told, which may be nil. done says
-	// that it has proved who it is. An error ends the exchange: of kind core.Denied, or any
-	// other for data that makes no sense.
+	// that it has proved who it is. An error ends the exchange: of kind core.Denied, of
+	// core.Invalid for data that makes no sense, of core.Limit after too many wrong ones.
 	Step(data []byte) (reply []byte, done bool, err error)
-	// Principal is the name of who it was, after Step was done.
-	Principal() string
+	// Principal is who it was, after Step was done.
+	Principal() router.Principal
 }
 
 // maxAuthRounds bounds the packets of one exchange.
@@ -29,70 +29,64 @@ type authentication struct {
 	exchange Exchange
 }
 
-// begin begins an exchange.
-func (a *authentication) begin(s *Server) packets.Code {
+// exchange begins one, nil for a method that there is not: SCRAM for the broker's users.
+func (s *Server) exchange(method, host string) Exchange {
 	if s.opts.EnhancedAuth != nil {
-		a.exchange = s.opts.EnhancedAuth(a.method)
+		return s.opts.EnhancedAuth(method, host)
 	}
-	if a.exchange == nil {
+	if s.router.HasUsers() {
+		if x := s.router.Scram(method, host); x != nil {
+			return x
+		}
+	}
+	return nil
+}
+
+// begin begins an exchange.
+func (c *conn) begin() packets.Code {
+	if c.auth.exchange = c.srv.exchange(c.auth.method, c.principal.Host); c.auth.exchange == nil {
 		return packets.ErrBadAuthenticationMethod
 	}
 	return packets.CodeSuccess
 }
 
-// step takes the client's data.
-func (a *authentication) step(data []byte) (reply []byte, done bool, why packets.Code) {
-	reply, done, err := a.exchange.Step(data)
-	switch {
-	case core.KindOf(err) == core.OK:
-		return reply, done, packets.CodeSuccess
-	case core.KindOf(err) == core.Denied:
-		return nil, false, packets.ErrNotAuthorized
-	default:
-		return nil, false, packets.ErrBadUsernameOrPassword
-	}
-}
-
 // authenticate has the exchange that a CONNECT with an authentication method begins. reply is
 // what CONNACK is to say. It ends within the time for CONNECT.
-func (c *conn) authenticate(connect *packets.Packet, late time.Time) (reply []byte, why packets.Code) {
+func (c *conn) authenticate(connect *packets.Packet, late time.Time) (who router.Principal, reply []byte, why packets.Code) {
 	c.auth.method = connect.Properties.AuthenticationMethod
-	if c.auth.method == "" {
-		return nil, packets.CodeSuccess
-	}
-	if code := c.auth.begin(c.srv); code != packets.CodeSuccess {
-		return nil, code
+	if code := c.begin(); code != packets.CodeSuccess {
+		return who, nil, code
 	}
 	data := connect.Properties.AuthenticationData
 	for range maxAuthRounds {
-		reply, done, code := c.auth.step(data)
-		if code != packets.CodeSuccess {
-			return nil, code
+		reply, done, err := c.auth.exchange.Step(data)
+		if err != nil {
+			return who, nil, loginReason(err)
 		}
 		if done {
-			c.principal.Name = c.auth.exchange.Principal()
+			who = c.auth.exchange.Principal()
 			c.auth.exchange = nil
-			return reply, packets.CodeSuccess
+			return who, reply, packets.CodeSuccess
 		}
 		c.sendAuth(packets.CodeContinueAuthentication, reply)
 		fh, body, err := c.in.next(maxConnectBytes, func() { c.waitUntil(late) })
 		if err != nil {
-			return nil, codeOf(err)
+			return who, nil, codeOf(err)
 		}
 		c.srv.metrics.packetsIn.Add(1)
 		pk := packets.Packet{FixedHeader: fh, ProtocolVersion: 5}
 		if fh.Type != packets.Auth {
-			return nil, packets.ErrProtocolViolation
+			return who, nil, packets.ErrProtocolViolation
 		}
 		if err := decode(&pk, bytes.Clone(body)); err != nil {
-			return nil, codeOf(err)
+			return who, nil, codeOf(err)
 		}
 		if pk.ReasonCode != packets.CodeContinueAuthentication.Code || pk.Properties.AuthenticationMethod != c.auth.method {
-			return nil, packets.ErrProtocolViolation // MQTT-4.12.0-3, -5
+			return who, nil, packets.ErrProtocolViolation // MQTT-4.12.0-3, -5
 		}
 		data = pk.Properties.AuthenticationData
 	}
-	return nil, packets.ErrNotAuthorized
+	return who, nil, packets.ErrNotAuthorized
 }
 
 // authAgain is an AUTH after CONNACK: the client authenticates anew (section 4.12.1). It stays
@@ -107,7 +101,7 @@ func (c *conn) authAgain(pk *packets.Packet) error {
 		if a.exchange != nil {
 			return packets.ErrProtocolViolation
 		}
-		if code := a.begin(c.srv); code != packets.CodeSuccess {
+		if code := c.begin(); code != packets.CodeSuccess {
 			return code
 		}
 	case packets.CodeContinueAuthentication.Code:
@@ -117,13 +111,14 @@ func (c *conn) authAgain(pk *packets.Packet) error {
 	default:
 		return packets.ErrProtocolViolation
 	}
-	reply, done, code := a.step(bytes.Clone(pk.Properties.AuthenticationData))
+	reply, done, err := a.exchange.Step(bytes.Clone(pk.Properties.AuthenticationData))
 	switch {
-	case code != packets.CodeSuccess:
-		return code
+	case err != nil:
+		c.srv.metrics.logins.Add(1)
+		return packets.ErrNotAuthorized // 0x86 is for CONNACK only (section 3.14.2.1)
 	case !done:
 		c.sendAuth(packets.CodeContinueAuthentication, reply)
-	case a.exchange.Principal() != c.principal.Name:
+	case a.exchange.Principal().Name != c.principal.Name:
 		return packets.ErrNotAuthorized // a session belongs to who it was opened by
 	default:
 		a.exchange = nil

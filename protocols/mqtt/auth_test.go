@@ -6,6 +6,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"polylog/core"
+	"polylog/router"
 )
 
 // riddle is a method of enhanced authentication: it answers "who?" to anything and then wants
@@ -27,7 +28,7 @@ func (r *riddle) Step(data []byte) ([]byte, bool, error) {
 	return []byte("hello"), true, nil
 }
 
-func (r *riddle) Principal() string { return r.name }
+func (r *riddle) Principal() router.Principal { return router.Principal{Name: r.name} }
 
 func authPacket(reason byte, method, data string) *packets.Packet {
 	return &packets.Packet{
@@ -38,7 +39,7 @@ func authPacket(reason byte, method, data string) *packets.Packet {
 
 func TestEnhancedAuth(t *testing.T) {
 	b, _ := serve(t, func(o *Options) {
-		o.EnhancedAuth = func(method string) Exchange {
+		o.EnhancedAuth = func(method, _ string) Exchange {
 			if method != "RIDDLE" {
 				return nil
 			}
@@ -57,7 +58,7 @@ func TestEnhancedAuth(t *testing.T) {
 	if ack := begin("OTHER").expect(packets.Connack); ack.ReasonCode != packets.ErrBadAuthenticationMethod.Code {
 		t.Errorf("CONNACK %#x", ack.ReasonCode)
 	}
-	for answer, want := range map[string]byte{"me": 0, "you": packets.ErrNotAuthorized.Code} {
+	for answer, want := range map[string]byte{"me": 0, "you": packets.ErrBadUsernameOrPassword.Code} {
 		c := begin("RIDDLE")
 		if pk := c.expect(packets.Auth); pk.ReasonCode != 0x18 || string(pk.Properties.AuthenticationData) != "who?" || pk.Properties.AuthenticationMethod != "RIDDLE" {
 			t.Errorf("%+v", pk)

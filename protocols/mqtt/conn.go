@@ -30,6 +30,7 @@ type conn struct {
 	keepAlive   time.Duration     // after which a silent client is gone; 0: never
 	aliases     map[uint16]string // of topic names, the client's
 	polite      bool              // the client took its will back
+	logout      func()            // it does not end with its user any more; nil: it has not logged in
 	pub         publisher
 	auth        authentication
 	session     *session
@@ -63,6 +64,9 @@ func (c *conn) serve() {
 	told := c.end(c.run())
 	if c.listed != nil {
 		c.listed()
+	}
+	if c.logout != nil {
+		c.logout()
 	}
 	close(c.ended)
 	if told {
@@ -212,6 +216,8 @@ func (c *conn) end(err error) (told bool) {
 	case kicked:
 		tell = true
 	case errors.Is(err, errDisconnected):
+	case errors.Is(err, errLoginRefused): // CONNACK has told it
+		tell = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		why, tell = packets.ErrKeepAliveTimeout, true
 	case errors.As(err, &netErr), isEOF(err):

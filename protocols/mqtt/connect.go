@@ -52,10 +52,9 @@ func (c *conn) connect() error {
 		}
 		return code
 	}
-	proof, code := c.authenticate(pk, late)
-	if code != packets.CodeSuccess {
-		c.refuse(pk.ProtocolVersion, code)
-		return code
+	proof, err := c.logIn(pk, late)
+	if err != nil {
+		return err
 	}
 	assigned := pk.Connect.ClientIdentifier == ""
 	if assigned {

@@ -97,7 +97,7 @@ func (f *fan) send(at queued, topic string) {
 	s.subs.mu.RUnlock()
 	for i := range f.hits {
 		h := &f.hits[i]
-		if s.authorizeRead(h.session.c.principal, topic) != nil {
+		if s.authorize(h.session.c.principal, router.OpRead, topic) != nil {
 			continue
 		}
 		at.qos, at.retain, at.ids = h.qos, h.retain, h.ids

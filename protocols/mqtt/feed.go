@@ -18,7 +18,8 @@ type feed struct {
 	queue    core.QueueID
 	group    string
 	shared   bool
-	sent     map[core.Offset]uint16 // packet ids of what is on its way; the session's mu guards it
+	left     bool                   // it was closed, for it met what its client may not read; the session's mu guards it
+	sent     map[core.Offset]uint16 // packet ids of what is on its way; guarded alike
 }
 
 // place is where a message of a feed is. Its zero value is of no feed.
@@ -40,7 +41,8 @@ func (s *session) openFeed(sub *subscription, at *router.MQTTSubscription) error
 	if !f.shared {
 		spec.Fence = s.c.lease.Token() // what an earlier connection holds, of a node that is lost maybe, comes first
 	}
-	c, err := s.srv.router.Consume(s.srv.ctx, s.c.principal, spec)
+	// Rights are asked for of each message: the filter's queue is nobody's.
+	c, err := s.srv.router.Consume(s.srv.ctx, router.Trusted("mqtt", s.c.principal.Host), spec)
 	if err != nil {
 		return err
 	}
@@ -154,8 +156,10 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 	}
 	at := place{f, d.Receipt}
 	switch {
-	case m.expired(now), sub.noLocal && string(m.client) == s.c.client, s.srv.authorizeName(s.c.principal, name) != nil:
+	case m.expired(now), sub.noLocal && string(m.client) == s.c.client:
 		s.settle(at)
+		return
+	case !s.mayRead(name, at):
 		return
 	case publishSize(m, &out) > s.maxPacket:
 		s.srv.metrics.tooLarge.Add(1)

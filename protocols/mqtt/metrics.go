@@ -11,6 +11,7 @@ type metrics struct {
 	srv      *Server
 	accepted atomic.Int64
 	refused  atomic.Int64
+	logins   atomic.Int64 // that were refused
 	broken   atomic.Int64 // connections that ended on an error of protocol
 
 	bytesIn    atomic.Int64
@@ -32,6 +33,7 @@ var (
 	connectionsDesc   = desc("connections", "Connections now.")
 	acceptedDesc      = desc("connections_total", "Connections that were accepted.")
 	refusedDesc       = desc("connections_refused_total", "Connections that were closed at once, as there were too many.")
+	loginsDesc        = desc("logins_refused_total", "Logins that were refused.")
 	brokenDesc        = desc("connection_errors_total", "Connections that were closed because of what their client sent.")
 	subscriptionsDesc = desc("subscriptions", "Subscriptions of connected clients now.")
 	bytesDesc         = desc("bytes_total", "Bytes of clients' connections, by direction: in or out.", "direction")
@@ -66,7 +68,7 @@ func newMetrics(s *Server) *metrics { return &metrics{srv: s} }
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		connectionsDesc, acceptedDesc, refusedDesc, brokenDesc, subscriptionsDesc, bytesDesc, packetsDesc, receivedDesc, sentDesc,
+		connectionsDesc, acceptedDesc, refusedDesc, loginsDesc, brokenDesc, subscriptionsDesc, bytesDesc, packetsDesc, receivedDesc, sentDesc,
 		rejectedDesc, droppedDesc, unnamedDesc, unreadableDesc,
 	} {
 		ch <- d
@@ -85,6 +87,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(subscriptionsDesc, m.srv.subs.len())
 	counter(acceptedDesc, &m.accepted)
 	counter(refusedDesc, &m.refused)
+	counter(loginsDesc, &m.logins)
 	counter(brokenDesc, &m.broken)
 	counter(bytesDesc, &m.bytesIn, "in")
 	counter(bytesDesc, &m.bytesOut, "out")

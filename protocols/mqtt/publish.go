@@ -163,17 +163,24 @@ type target struct {
 	keyed bool
 }
 
-// locate finds the target for a topic name, whose topic it creates where that is allowed.
+// locate finds the target for a topic name, whose topic it creates where that is allowed. That the
+// client may write to it is asked here only where something else is to be done first.
 func (s *Server) locate(p router.Principal, name string) (to target, err error) {
 	to.topic, to.key, to.keyed = s.mapping.place(name)
 	full := core.Name{Namespace: s.opts.Namespace, Name: to.topic}
 	t, ok := s.router.Topic(full)
+	named := topicfilter.FirstLevel(name) == to.topic
+	if !ok || !named {
+		if err := s.authorize(p, router.OpWrite, to.topic); err != nil {
+			return to, err
+		}
+	}
 	if !ok {
 		if t, err = s.createTopic(p, full); err != nil {
 			return to, err
 		}
 	}
-	if topicfilter.FirstLevel(name) != to.topic {
+	if !named {
 		if err := s.router.CarryMQTTNames(s.ctx, t); err != nil {
 			return to, err
 		}

@@ -90,12 +90,6 @@ func retains(f *packets.Subscription, old *subscription) bool {
 	return f.RetainHandling == 0 || f.RetainHandling == 1 && old == nil
 }
 
-// authorizeName checks that a client may read what is published to a topic name.
-func (s *Server) authorizeName(p router.Principal, name string) error {
-	topic, _, _ := s.mapping.place(name)
-	return s.authorizeRead(p, topic)
-}
-
 // storeRetained publishes a message that is to be retained.
 func (p *publisher) storeRetained(to target, pk *packets.Packet, ack uint64) {
 	p.store(to, pk, 0, ack, func(seq *core.Sequence, m router.MQTTMessage, done func(router.PublishResult)) {

@@ -29,9 +29,9 @@ type Options struct {
 	Version    string                // of the program, for $SYS
 	Clients    *router.Clients       // that connections are listed in; nil: none are
 
-	// EnhancedAuth makes the exchange for an authentication method, nil for one that is not
-	// known; nil for none at all.
-	EnhancedAuth  func(method string) Exchange
+	// EnhancedAuth makes the exchange for an authentication method and a client's address, nil for a
+	// method that is not known. Where it is nil there is SCRAM for the router's users.
+	EnhancedAuth  func(method, host string) Exchange
 	DenySubscribe []string // filters that nobody may subscribe to, as they are written
 
 	MaxConnections int           // default 10,000
@@ -45,6 +45,7 @@ type Options struct {
 	MaxSessionExpiry time.Duration
 	ConnectTimeout   time.Duration // until CONNECT has come, default 10 s
 	WriteTimeout     time.Duration // for each 64 KiB, default 30 s
+	loginDelay       time.Duration // before a login is refused, default 100 ms
 	closeGrace       time.Duration // for what Close cut off to end, default 5 s
 }
 
@@ -58,6 +59,7 @@ func (o *Options) ensureDefaults() {
 	setDefault(&o.SysInterval, 10*time.Second)
 	setDefault(&o.ConnectTimeout, 10*time.Second)
 	setDefault(&o.WriteTimeout, 30*time.Second)
+	setDefault(&o.loginDelay, 100*time.Millisecond)
 	setDefault(&o.closeGrace, 5*time.Second)
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -121,7 +121,7 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	if c.srv.denies(f.Filter) {
 		return packets.ErrUnspecifiedError // whoever denies it need not say so
 	}
-	if err := c.authorizeFilter(filter); err != nil {
+	if err := c.srv.authorizeFilter(c.principal, filter); err != nil {
 		return reasonOf(err)
 	}
 	s := c.session
@@ -166,7 +166,7 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 
 // replace has a subscription's messages come, instead of old's where there is one.
 func (s *session) replace(old, sub *subscription, at *router.MQTTSubscription) error {
-	if old == nil || old.feed == nil || old.feed.queue != at.Queue || old.feed.group != at.Group {
+	if old == nil || !s.serves(old.feed, at) {
 		if err := s.attach(sub, at); err != nil {
 			return err
 		}
@@ -184,6 +184,16 @@ func (s *session) replace(old, sub *subscription, at *router.MQTTSubscription) e
 	return nil
 }
 
+// serves reports whether a feed, which may be nil, is what brings a subscription's messages.
+func (s *session) serves(f *feed, at *router.MQTTSubscription) bool {
+	if f == nil || f.queue != at.Queue || f.group != at.Group {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !f.left
+}
+
 // key is the filter as the client says it.
 func (sub *subscription) key() string {
 	if sub.share == "" {
@@ -194,23 +204,6 @@ func (sub *subscription) key() string {
 
 // denies reports whether nobody may subscribe to a filter.
 func (s *Server) denies(filter string) bool { return slices.Contains(s.opts.DenySubscribe, filter) }
-
-// authorizeFilter checks that the client may read the topic that a filter's first level
-// names. Where that is a wildcard each message is asked for (see session.allowed).
-func (c *conn) authorizeFilter(filter string) error {
-	first := topicfilter.FirstLevel(filter)
-	if first == "+" || first == "#" || first[:min(1, len(first))] == "$" || len(c.srv.mapping.rules) > 0 {
-		return nil
-	}
-	topic, _, _ := c.srv.mapping.place(first)
-	return c.srv.authorizeRead(c.principal, topic)
-}
-
-func (s *Server) authorizeRead(p router.Principal, topic string) error {
-	return s.router.Authorize(p, router.OpRead, router.Resource{
-		Kind: router.ResourceTopic, Name: core.Name{Namespace: s.opts.Namespace, Name: topic},
-	})
-}
 
 // unsubscribe is an UNSUBSCRIBE (section 3.10).
 func (c *conn) unsubscribe(pk *packets.Packet) error {

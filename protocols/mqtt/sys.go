@@ -124,7 +124,9 @@ func (y *sysTopics) send(v sysValue) {
 	})
 	y.srv.subs.mu.RUnlock()
 	for s, d := range hits {
-		s.deliverOnce(&m, d)
+		if y.srv.authorizeSys(s.c.principal) == nil {
+			s.deliverOnce(&m, d)
+		}
 	}
 }
 

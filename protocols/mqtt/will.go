@@ -23,8 +23,7 @@ func (c *conn) storedWill(pk *packets.Packet) (*router.MQTTWill, packets.Code) {
 		return nil, code
 	}
 	topic, _, _ := c.srv.mapping.place(w.TopicName)
-	n := core.Name{Namespace: c.srv.opts.Namespace, Name: topic}
-	if err := c.srv.router.Authorize(c.principal, router.OpWrite, router.Resource{Kind: router.ResourceTopic, Name: n}); err != nil {
+	if err := c.srv.authorize(c.principal, router.OpWrite, topic); err != nil {
 		return nil, reasonOf(err)
 	}
 	to, err := c.srv.locate(c.principal, w.TopicName)

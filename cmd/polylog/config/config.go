@@ -50,7 +50,7 @@ type Config struct {
 
 	FirstUser             string `key:"first-user" default:"admin" section:"Users" doc:"Name of the administrator that is made with first-user-password-file."`
 	FirstUserPasswordFile string `key:"first-user-password-file" doc:"File with a password in its first line: where the cluster has no users when this node starts, first-user is made with it, as an administrator who may do everything in the default namespace. Later it does not matter. Without it users are made by polylog user add, on this machine."`
-	AnonymousUser         string `key:"anonymous-user" doc:"User that HTTP clients are who show no credentials, once there are users; its rights hold for them, its tags do not. Empty means that they are refused."`
+	AnonymousUser         string `key:"anonymous-user" doc:"User that clients of HTTP, Kafka REST, NSQ and MQTT are who show no credentials, and those of AMQP who log in by ANONYMOUS, once there are users; its rights hold for them, its tags do not. Empty means that they are refused."`
 
 	TLSCert       string `key:"tls-cert" section:"TLS" doc:"PEM file with the certificate that clients see, and what it is chained to. The files are read again when they change."`
 	TLSKey        string `key:"tls-key" doc:"PEM file with the key of tls-cert."`
