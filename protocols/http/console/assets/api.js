@@ -16,6 +16,13 @@ const keepDigits = (_, v, context) =>
 
 export const parse = (text) => JSON.parse(text, keepDigits);
 
+// loggedOut says what to do when the broker does not know any more who one is; what it gives stops that.
+let out = null;
+export function loggedOut(fn) {
+  out = fn;
+  return () => { out = null; };
+}
+
 // call sends a request; path is below this origin.
 export async function call(path, { method = 'GET', body, headers, signal } = {}) {
   const init = { method, signal, headers: { Accept: 'application/json', ...headers }, credentials: 'same-origin' };
@@ -34,6 +41,7 @@ export async function call(path, { method = 'GET', body, headers, signal } = {})
   const text = await res.text();
   let v = null;
   try { v = text ? parse(text) : null; } catch { /* below */ }
+  if (res.status === 401 && path.startsWith('/v1/')) out?.();
   if (!res.ok) throw new Problem(res.status, v || { detail: `HTTP ${res.status}` });
   return v;
 }

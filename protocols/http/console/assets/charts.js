@@ -1,6 +1,7 @@
 // Charts of figures over time.
 import { html, useEffect, useRef } from './vendor/htm-preact.js';
 import uPlot from './vendor/uplot.js';
+import { bytes } from './format.js';
 
 // rates are what counters gained in a second; null where nobody knows, as after a restart.
 export function rates(times, values) {
@@ -26,6 +27,7 @@ export const last = (values) => {
 };
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const halves = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the lines of an axis of bytes
 const font = '11px system-ui, sans-serif';
 
 // Chart draws lines; each is {name, values}. times are in ms.
@@ -43,7 +45,7 @@ export function Chart({ title, times, lines, format, theme }) {
       scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.12 : 1] } },
       axes: [
         { ...axis, grid: { show: false }, size: 26, space: 80, values: (u, ticks) => ticks.map((t) => new Date(t * 1000).toTimeString().slice(0, u.scales.x.max - u.scales.x.min < 400 ? 8 : 5)) },
-        { ...axis, size: 58, space: 34, values: (_, ticks) => ticks.map(format) },
+        { ...axis, size: 58, space: 34, ...(format === bytes ? { incrs: halves } : {}), values: (_, ticks) => ticks.map(format) },
       ],
       series: [{}, ...lines.map((_, i) => {
         const c = colour(`--c${i + 1}`);

@@ -15,12 +15,12 @@ export function Cluster() {
     ${(h?.problems || []).map((p) => html`<div class="failure">${p}</div>`)}
     <div class="panel pad"><${Facts} of=${h ? [['Cluster', html`<span class="mono">${h.cluster}</span>`], ['Leader', h.leader || 'nobody'], ['Term', num(h.term)], ['Feature level', h.featureLevel], ['Members', `${h.members.length}, ${h.members.filter((m) => m.voter).length} with a vote`], ['Asked of node', h.node]] : [['Cluster', '…']]} /></div>
     <h3>Nodes</h3>
-    <${Table} label="Nodes" rows=${h?.nodes} keyOf=${(n) => n.id} columns=${[
+    <${Table} stacked label="Nodes" rows=${h?.nodes} keyOf=${(n) => n.id} columns=${[
       { title: 'Node', cell: (n) => html`<span class="name">${n.id}</span>` }, { title: 'Role', cell: role },
       { title: 'State', grow: true, cell: (n) => (n.error ? html`<span class="dim">${n.error}</span>` : n.status?.stopping ? 'stopping' : n.status?.notReady?.length ? n.status.notReady.join(', ') : 'ready') },
       { title: 'Applied', num: true, cell: (n) => num(n.status?.applied) }, { title: 'Behind', num: true, cell: (n) => (n.status ? num(n.behind) : '–') }, { title: 'Log', num: true, hide: true, cell: (n) => bytes(n.status?.logBytes) },
       { title: 'Disk free', num: true, cell: (n) => bytes(n.status?.diskFreeBytes) }, { title: 'Clock', hide: true, cell: (n) => time(n.status?.clock, false) }, { title: 'Version', hide: true, cell: (n) => n.status?.version }]} />
     <h3>Listeners</h3>
-    <${Table} label="Listeners" rows=${h?.members} keyOf=${(m) => m.id} columns=${[{ title: 'Node', cell: (m) => html`<span class="name">${m.id}</span>` }, { title: 'Other nodes', cell: (m) => html`<span class="mono">${m.addr || '–'}</span>` },
+    <${Table} stacked label="Listeners" rows=${h?.members} keyOf=${(m) => m.id} columns=${[{ title: 'Node', cell: (m) => html`<span class="name">${m.id}</span>` }, { title: 'Other nodes', cell: (m) => html`<span class="mono">${m.addr || '–'}</span>` },
       { title: 'Clients', grow: true, cell: (m) => html`<span class="mono">${Object.entries(m.endpoints || {}).map(([k, v]) => `${k} ${v}`).join('   ')}</span>` }]} />`;
 }

@@ -7,6 +7,9 @@ export function num(n) {
   return typeof n === 'string' ? n : whole.format(n);
 }
 
+// count is so many of something: 1 message, 2 messages.
+export const count = (n, what) => `${num(n)} ${what}${n === 1 ? '' : 's'}`;
+
 // short is a number in four characters or so.
 export function short(n) {
   if (n === null || n === undefined || Number.isNaN(n)) return '–';

@@ -1,19 +1,22 @@
 // Hooks: addresses that take other people's webhooks.
 import { html, useState } from './vendor/htm-preact.js';
-import { call, at, enc, useLoad, usePages } from './api.js';
-import { Table, Pager, Badge, Failure, Modal, Field, Action, Confirm, Facts, Copy, Secret, link, go } from './ui.js';
+import { call, at, enc, useLoad, usePages, useSettled } from './api.js';
+import { Table, Pager, Search, Badge, Failure, Modal, Field, Action, Do, Confirm, Facts, Copy, Secret, link, go } from './ui.js';
+import { useCan } from './who.js';
 import { num, date, duration } from './format.js';
 
 export function Hooks(props) {
   return props.route.path[1] ? html`<${Hook} key=${props.route.path[1]} ...${props} name=${props.route.path[1]} />` : html`<${List} ...${props} />`;
 }
 
-function List({ ns, may }) {
+function List({ ns, can }) {
   const [making, make] = useState(false);
-  const pages = usePages((cursor) => at(ns, '/hooks', { limit: 50, cursor }), ns, 10000);
+  const [text, set] = useState('');
+  const search = useSettled(text);
+  const pages = usePages((cursor) => at(ns, '/hooks', { limit: 50, search, cursor }), search, 10000);
   return html`
-    <div class="head"><h1>Hooks</h1><span class="dim">Addresses that take webhooks into a topic.</span><span class="space"></span><button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => make(true)}>New hook</button></div>
-    <${Table} label="Hooks" rows=${pages.data?.hooks} keyOf=${(h) => h.name} error=${pages.error} open=${(h) => go(['hooks', h.name])} empty="There are no hooks here."
+    <div class="head"><h1>Hooks</h1><${Search} label="Search hooks" value=${text} set=${set} /><span class="dim">Addresses that take webhooks into a topic.</span><span class="space"></span><${Do} why=${can.configure} onClick=${() => make(true)}>New hook<//></div>
+    <${Table} label="Hooks" rows=${pages.data?.hooks} keyOf=${(h) => h.name} error=${pages.error} open=${(h) => go(['hooks', h.name])} empty=${search ? 'No hook has that in its name.' : 'There are no hooks here.'}
       columns=${[{ title: 'Hook', cell: (h) => html`<a class="name" href=${link(['hooks', h.name])}>${h.name}</a>` }, { title: 'Believes', cell: (h) => html`<${Badge}>${h.preset}<//>` },
         { title: 'Topic', cell: (h) => html`<a class="name" href=${link(['topics', h.topic])}>${h.topic}</a>` }, { title: 'Senders post to', grow: true, hide: true, cell: (h) => html`<span class="mono">${h.path}</span>` }]} />
     <${Pager} pages=${pages} count=${pages.data?.hooks.length} />
@@ -26,7 +29,7 @@ function New({ ns, close }) {
   const [f, set] = useState({ name: '', topic: '', preset: 'standard', secret: '', id: '', key: '', username: '', signatureHeader: '', signaturePrefix: '', algorithm: '', encoding: '', signed: '', timestampHeader: '' });
   const [secret, setSecret] = useState(null);
   const on = (key) => (e) => set({ ...f, [key]: e.target.value });
-  const text = (key, label, hint, props = {}) => html`<${Field} label=${label} hint=${hint}><input value=${f[key]} onInput=${on(key)} spellcheck="false" autocomplete="off" ...${props} /><//>`;
+  const text = (key, label, hint, props = {}) => html`<${Field} label=${label} hint=${hint}><input value=${f[key]} onInput=${on(key)} spellcheck=${false} autocomplete="off" ...${props} /><//>`;
   const act = async () => {
     const body = { topic: f.topic, preset: f.preset };
     const own = { hmac: ['signatureHeader', 'signaturePrefix', 'algorithm', 'encoding', 'signed', 'timestampHeader'], basic: ['username'] }[f.preset] || [];
@@ -49,10 +52,11 @@ function New({ ns, close }) {
         <${Field} label="Algorithm"><select value=${f.algorithm} onChange=${on('algorithm')}><option value="">sha256</option><option>sha1</option><option>sha512</option></select><//>
         <${Field} label="Encoding"><select value=${f.encoding} onChange=${on('encoding')}><option value="">hex</option><option>base64</option></select><//>
         ${text('signed', 'What is signed', '{body}, {timestamp} and {id} stand for themselves.')}${text('timestampHeader', 'Timestamp is in')}` : null}</div>
-      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" may=${true} disabled=${!f.name || !f.topic} act=${act} /></footer><//>`;
+      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" disabled=${!f.name || !f.topic} act=${act} /></footer><//>`;
 }
 
-function Hook({ ns, name, may }) {
+function Hook({ ns, name, who }) {
+  const can = useCan(who, ns, name);
   const [asking, ask] = useState(false);
   const [secret, setSecret] = useState(null);
   const path = at(ns, `/hooks/${enc(name)}`);
@@ -61,8 +65,8 @@ function Hook({ ns, name, may }) {
   const address = h ? `${location.origin}${h.path}` : '';
   return html`
     <div class="head"><h1><a class="crumb" href="#/hooks">Hooks /</a> ${name}</h1>${h ? html`<${Badge}>${h.preset}<//>` : null}<span class="space"></span>
-      <${Action} label="Rotate secret" may=${may} act=${async () => { const r = await call(`${path}:rotate`, { method: 'POST', body: {} }); setSecret(r.secret); hook.reload(); }} />
-      <button class="danger" disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => ask(true)}>Delete</button></div>
+      <${Action} label="Rotate secret" why=${can.configure} act=${async () => { const r = await call(`${path}:rotate`, { method: 'POST', body: {} }); setSecret(r.secret); hook.reload(); }} />
+      <${Do} why=${can.configure} kind="danger" onClick=${() => ask(true)}>Delete<//></div>
     <${Failure} error=${hook.error} />
     ${h ? html`<div class="panel pad"><${Facts} of=${[
       ['Senders post to', html`<span class="mono">${address}</span> <${Copy} text=${address} />`], ['Topic', html`<a href=${link(['topics', h.topic])}>${h.topic}</a> · <a href=${link(['tail', h.topic])}>live tail</a>`], ['Created', date(h.created)],

@@ -1,7 +1,7 @@
 // Messages: what a topic or a queue holds, without consuming it.
 import { html, useState, useEffect } from './vendor/htm-preact.js';
 import { call, at, enc, useLoad } from './api.js';
-import { Table, Failure, Modal, Payload, Facts, Copy, Search, link, go } from './ui.js';
+import { Table, Moment, Failure, Modal, Payload, Facts, Copy, Search, link, go } from './ui.js';
 import { time, bytes, num, bytesOf, hex } from './format.js';
 
 const preview = 240; // bytes of each value in a list
@@ -15,8 +15,8 @@ const hexOf = (b64) => [...bytesOf('', b64)].map((b) => b.toString(16).padStart(
 const shown = (m) => (m.valueBase64 !== undefined ? `0x${hexOf(m.valueBase64).slice(0, 120)}` : m.value);
 
 export const columns = (partitions) => [
-  { title: 'Time', mono: true, cell: (m) => time(m.timestamp) },
-  partitions && { title: 'Part.', num: true, cell: (m) => m.partition },
+  { title: 'Time', cell: (m) => html`<${Moment} of=${m.timestamp} />` },
+  partitions && { title: 'Part.', num: true, hide: true, cell: (m) => m.partition },
   { title: 'Offset', num: true, cell: (m) => num(m.offset) },
   { title: 'Key', cell: (m) => (keyOf(m) === undefined ? html`<span class="dim">null</span>` : html`<span class="mono">${String(keyOf(m)).slice(0, 48)}</span>`) },
   { title: 'Value', grow: true, cell: (m) => (shown(m) === undefined ? html`<span class="dim">null</span>` : html`<span class="mono">${shown(m)}</span>`) },
@@ -161,7 +161,7 @@ export function Messages({ route, ns }) {
   return html`
     <div class="head"><h1>Messages</h1><span class="dim">looking at them consumes nothing</span></div>
     <div class="tools">
-      <input list="topics" aria-label="Topic" placeholder="Topic…" value=${name || chosen} onInput=${(e) => { set(e.target.value); setSearch(e.target.value); }} onChange=${(e) => e.target.value && go(['messages', e.target.value])} spellcheck="false" />
+      <input list="topics" aria-label="Topic" placeholder="Topic…" value=${name || chosen} onInput=${(e) => { set(e.target.value); setSearch(e.target.value); }} onChange=${(e) => e.target.value && go(['messages', e.target.value])} spellcheck=${false} />
       <datalist id="topics">${(topics.data?.topics || []).map((t) => html`<option value=${t.name} />`)}</datalist>
       <button onClick=${() => (name || chosen) && go(['messages', name || chosen])}>Look</button>
       <span class="dim">Queues show theirs in <a href="#/queues">Queues</a>.</span>

@@ -1,7 +1,8 @@
 // Queues: all of them, and one.
 import { html, useState } from './vendor/htm-preact.js';
 import { call, at, enc, useLoad, usePages, useSettled } from './api.js';
-import { Table, Pager, Search, Badge, Failure, Tabs, Modal, Field, Action, Confirm, Facts, link, go } from './ui.js';
+import { Table, Pager, Search, Badge, Failure, Tabs, Modal, Field, Action, Do, Confirm, Facts, link, go } from './ui.js';
+import { useCan } from './who.js';
 import { num, date } from './format.js';
 import { columns, Detail } from './messages.js';
 import { PublishForm } from './publish.js';
@@ -12,13 +13,13 @@ export function Queues(props) {
 
 const count = (q, what) => (q.counts ? num(q.counts[what]) : '–');
 
-function List({ ns, may }) {
+function List({ ns, can }) {
   const [text, set] = useState('');
   const [making, make] = useState(false);
   const search = useSettled(text);
   const pages = usePages((cursor) => at(ns, '/queues', { limit: 50, search, cursor, counts: 'true' }), search, 5000);
   return html`
-    <div class="head"><h1>Queues</h1><${Search} label="Search queues" value=${text} set=${set} /><span class="space"></span><button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => make(true)}>New queue</button></div>
+    <div class="head"><h1>Queues</h1><${Search} label="Search queues" value=${text} set=${set} /><span class="space"></span><${Do} why=${can.configure} onClick=${() => make(true)}>New queue<//></div>
     <${Table} label="Queues" rows=${pages.data?.queues} keyOf=${(q) => q.name} error=${pages.error} open=${(q) => go(['queues', q.name])} empty=${search ? 'No queue has that in its name.' : 'There are no queues yet.'}
       columns=${[
         { title: 'Queue', grow: true, cell: (q) => html`<a class="name" href=${link(['queues', q.name])}>${q.name}</a>${q.singleActive ? html` <${Badge}>single active<//>` : null}` },
@@ -44,28 +45,28 @@ function New({ ns, close }) {
   };
   return html`
     <${Modal} title="New queue" close=${close}><div class="grid">
-      <${Field} label="Name" wide><input value=${name} onInput=${(e) => set(e.target.value)} spellcheck="false" autofocus /><//>
+      <${Field} label="Name" wide><input value=${name} onInput=${(e) => set(e.target.value)} spellcheck=${false} autofocus /><//>
       <${Field} label="Failed deliveries allowed" hint="Empty: the broker's."><input type="number" min="0" value=${limit} onInput=${(e) => setLimit(e.target.value)} /><//>
-      <${Field} label="Dead letters to queue"><input value=${dead} onInput=${(e) => setDead(e.target.value)} spellcheck="false" /><//></div>
-      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" may=${true} disabled=${!name} act=${act} /></footer><//>`;
+      <${Field} label="Dead letters to queue"><input value=${dead} onInput=${(e) => setDead(e.target.value)} spellcheck=${false} /><//></div>
+      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" disabled=${!name} act=${act} /></footer><//>`;
 }
 
-function Queue({ ns, name, route, may }) {
+function Queue({ ns, name, route, who }) {
+  const can = useCan(who, ns, name);
   const [asking, ask] = useState(null);
   const queue = useLoad(at(ns, `/queues/${enc(name)}`), 2000);
   const tab = route.query.get('tab') || 'messages';
   const q = queue.data;
   const path = at(ns, `/queues/${enc(name)}`);
-  const locked = may ? '' : 'Log in to change anything';
   return html`
     <div class="head"><h1><a class="crumb" href="#/queues">Queues /</a> ${name}</h1><span class="space"></span>
-      <button disabled=${!may} title=${locked} onClick=${() => ask('redrive')}>Redrive</button><button class="danger" disabled=${!may} title=${locked} onClick=${() => ask('purge')}>Purge</button><button class="danger" disabled=${!may} title=${locked} onClick=${() => ask('delete')}>Delete</button></div>
+      <${Do} why=${can.read} onClick=${() => ask('redrive')}>Redrive<//><${Do} why=${can.read} kind="danger" onClick=${() => ask('purge')}>Purge<//><${Do} why=${can.configure} kind="danger" onClick=${() => ask('delete')}>Delete<//></div>
     <${Failure} error=${queue.error} />
     <div class="tiles">${[['Ready', 'ready'], ['Unsettled', 'unsettled'], ['Delayed', 'delayed'], ['Consumers', 'consumers']].map(([title, what]) => html`<div class="tile"><span>${title}</span><b>${q ? count(q, what) : '–'}</b><small>${{ ready: 'wait for a consumer', unsettled: 'are with consumers', delayed: 'until their time', consumers: 'now' }[what]}</small></div>`)}</div>
     <div class="under"><${Tabs} at=${tab} to=${(id) => go(['queues', name], { tab: id })} tabs=${[['messages', 'Messages'], ['settings', 'Settings'], ['publish', 'Publish']]} /></div>
     ${tab === 'messages' ? html`<${Peek} ns=${ns} name=${name} />` : null}
     ${tab === 'settings' && q ? html`<div class="panel pad"><${Facts} of=${[['Created', date(q.created)], ['Namespace', q.namespace], ['Failed deliveries allowed', q.deliveryLimit ? (q.deliveryLimit < 0 ? 'any number' : q.deliveryLimit) : 'any number'], ['Dead letters to', q.deadLetterQueue ? html`<a href=${link(['queues', q.deadLetterQueue])}>${q.deadLetterQueue}</a>` : 'nowhere'], ['Single active consumer', q.singleActive ? 'yes' : 'no']]} /></div>` : null}
-    ${tab === 'publish' ? html`<${PublishForm} ns=${ns} may=${may} kind="queues" name=${name} />` : null}
+    ${tab === 'publish' ? html`<${PublishForm} ns=${ns} who=${who} kind="queues" name=${name} />` : null}
     ${asking === 'purge' ? html`<${Confirm} title="Purge queue" name=${name} verb="Purge" text="All messages that are ready go." close=${() => ask(null)} act=${async () => { const r = await call(`${path}:purge`, { method: 'POST' }); queue.reload(); return `${num(r.messages)} messages are gone`; }} />` : null}
     ${asking === 'delete' ? html`<${Confirm} title="Delete queue" name=${name} verb="Delete" text="The queue goes, with everything in it, for all clients." close=${() => ask(null)} act=${async () => { const r = await call(path, { method: 'DELETE' }); go(['queues']); return `Queue ${name} is gone, with ${num(r.messages)} messages`; }} />` : null}
     ${asking === 'redrive' ? html`<${Redrive} ns=${ns} name=${name} close=${() => { ask(null); queue.reload(); }} />` : null}`;
@@ -113,9 +114,9 @@ export function Redrive({ ns, name, close }) {
     <${Modal} title=${`Redrive ${name}`} close=${close}><p class="dim">Dead letters go back to where they died, those of a webhook to its endpoint, unless another place is named.</p><div class="grid">
       <${Field} label="At most"><input type="number" min="1" value=${max} onInput=${(e) => setMax(e.target.value)} /><//>
       <${Field} label="To"><select value=${kind} onChange=${(e) => setKind(e.target.value)}><option value="">where they died</option><option value="queue">queue</option><option value="topic">topic</option><option value="subscription">subscription</option></select><//>
-      ${kind ? html`<${Field} label="Its name"><input value=${to} onInput=${(e) => setTo(e.target.value)} spellcheck="false" /><//>` : null}
+      ${kind ? html`<${Field} label="Its name"><input value=${to} onInput=${(e) => setTo(e.target.value)} spellcheck=${false} /><//>` : null}
       <${Field} label="Of the tag"><input value=${tag} onInput=${(e) => setTag(e.target.value)} /><//>
-      <${Field} label="For which is true" hint="An expression in CEL." wide><input class="mono" value=${cel} onInput=${(e) => setCel(e.target.value)} spellcheck="false" placeholder='headers["x-webhook-status"] == "500"' /><//></div>
+      <${Field} label="For which is true" hint="An expression in CEL." wide><input class="mono" value=${cel} onInput=${(e) => setCel(e.target.value)} spellcheck=${false} placeholder='headers["x-webhook-status"] == "500"' /><//></div>
       ${state ? html`<p>${num(state.moved)} moved, ${num(state.skipped)} left where they are.</p>${state.reasons.map((r) => html`<p class="dim">${num(r.count)}: ${r.detail}</p>`)}` : null}
-      <footer><button onClick=${close}>Close</button><${Action} kind="primary" label="Redrive" may=${true} act=${run} /></footer><//>`;
+      <footer><button onClick=${close}>Close</button><${Action} kind="primary" label="Redrive" act=${run} /></footer><//>`;
 }

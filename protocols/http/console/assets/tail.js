@@ -52,7 +52,7 @@ export function TailView({ ns, name }) {
   const shown = wanted ? rows.filter((m) => `${m.key ?? ''} ${m.value ?? ''}`.toLowerCase().includes(wanted)) : rows;
   return html`
     <div class="tools"><button onClick=${() => pause(!paused)}>${paused ? '▶ Go on' : '❚❚ Pause'}</button><button onClick=${() => set([])}>Clear</button>
-      <label class="search"><span class="sr">Only with</span><input type="search" data-search placeholder="Only with…" value=${filter} onInput=${(e) => setFilter(e.target.value)} spellcheck="false" /><kbd>/</kbd></label>
+      <label class="search"><span class="sr">Only with</span><input type="search" data-search placeholder="Only with…" value=${filter} onInput=${(e) => setFilter(e.target.value)} spellcheck=${false} /><kbd>/</kbd></label>
       <span class="dim">${num(seen)} came, the last ${num(shown.length)} are shown</span></div>
     <${Failure} error=${error} />
     <div class="tail" ref=${box} role="log" aria-label="Messages">
@@ -68,7 +68,7 @@ export function Tail({ route, ns }) {
   const topics = useLoad(at(ns, '/topics', { limit: 200, search: name === route.path[1] ? '' : name }));
   return html`
     <div class="head"><h1>Live tail</h1>
-      <input list="tail-topics" aria-label="Topic" placeholder="Topic…" value=${name} onInput=${(e) => set(e.target.value)} onChange=${(e) => e.target.value && go(['tail', e.target.value])} spellcheck="false" />
+      <input list="tail-topics" aria-label="Topic" placeholder="Topic…" value=${name} onInput=${(e) => set(e.target.value)} onChange=${(e) => e.target.value && go(['tail', e.target.value])} spellcheck=${false} />
       <datalist id="tail-topics">${(topics.data?.topics || []).map((t) => html`<option value=${t.name} />`)}</datalist><button onClick=${() => name && go(['tail', name])}>Follow</button></div>
     ${route.path[1] ? html`<${TailView} key=${route.path[1]} ns=${ns} name=${route.path[1]} />` : html`<div class="panel hint">Name a topic, and what it gets is shown as it comes.</div>`}`;
 }

@@ -1,8 +1,9 @@
 // Topics: all of them, and one.
 import { html, useState } from './vendor/htm-preact.js';
 import { call, at, enc, useLoad, usePages, useSettled } from './api.js';
-import { Table, Pager, Search, Badge, Failure, Tabs, Modal, Field, Action, Confirm, Facts, link, go } from './ui.js';
-import { num, bytes, date } from './format.js';
+import { Table, Pager, Search, Badge, Failure, Tabs, Modal, Field, Action, Do, Confirm, Facts, link, go } from './ui.js';
+import { useCan } from './who.js';
+import { num, count, bytes, date } from './format.js';
 import { TopicMessages } from './messages.js';
 import { PublishForm } from './publish.js';
 import { TailView } from './tail.js';
@@ -11,13 +12,13 @@ export function Topics(props) {
   return props.route.path[1] ? html`<${Topic} key=${props.route.path[1]} ...${props} name=${props.route.path[1]} />` : html`<${List} ...${props} />`;
 }
 
-function List({ ns, may }) {
+function List({ ns, can }) {
   const [text, set] = useState('');
   const [making, make] = useState(false);
   const search = useSettled(text);
   const pages = usePages((cursor) => at(ns, '/topics', { limit: 50, search, cursor }), search, 10000);
   return html`
-    <div class="head"><h1>Topics</h1><${Search} label="Search topics" value=${text} set=${set} /><span class="space"></span><button disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => make(true)}>New topic</button></div>
+    <div class="head"><h1>Topics</h1><${Search} label="Search topics" value=${text} set=${set} /><span class="space"></span><${Do} why=${can.configure} onClick=${() => make(true)}>New topic<//></div>
     <${Table} label="Topics" rows=${pages.data?.topics} keyOf=${(t) => t.id} error=${pages.error} open=${(t) => go(['topics', t.name])} empty=${search ? 'No topic has that in its name.' : 'There are no topics yet.'}
       columns=${[
         { title: 'Topic', grow: true, cell: (t) => html`<a class="name" href=${link(['topics', t.name])}>${t.name}</a>${t.internal ? html` <${Badge}>internal<//>` : null}` },
@@ -40,35 +41,50 @@ function New({ ns, close }) {
   };
   return html`
     <${Modal} title="New topic" close=${close}>
-      <div class="grid"><${Field} label="Name" wide><input value=${name} onInput=${(e) => set(e.target.value)} spellcheck="false" autofocus /><//>
+      <div class="grid"><${Field} label="Name" wide><input value=${name} onInput=${(e) => set(e.target.value)} spellcheck=${false} autofocus /><//>
       <${Field} label="Partitions"><input type="number" min="1" value=${partitions} onInput=${(e) => setPartitions(e.target.value)} /><//>
       <${Field} label="retention.ms" hint="Empty: the broker's."><input inputmode="numeric" value=${retention} onInput=${(e) => setRetention(e.target.value)} /><//></div>
-      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" may=${true} disabled=${!name} act=${act} /></footer>
+      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Create" disabled=${!name} act=${act} /></footer>
     <//>`;
 }
 
-function Topic({ ns, name, route, may }) {
-  const [leaving, leave] = useState(false);
+function Topic({ ns, name, route, who }) {
+  const can = useCan(who, ns, name);
+  const [asking, ask] = useState(null);
   const topic = useLoad(at(ns, `/topics/${enc(name)}`), 5000);
   const tab = route.query.get('tab') || 'messages';
   const t = topic.data;
   const stored = t ? t.ranges.reduce((n, r) => n + r.end - r.start, 0) : null;
   return html`
     <div class="head"><h1><a class="crumb" href="#/topics">Topics /</a> ${name}</h1>${t?.internal ? html`<${Badge}>internal<//>` : null}
-      <span class="dim">${t ? html`${num(stored)} messages · ${bytes(t.ranges.reduce((n, r) => n + r.bytes, 0))} · ${num(t.partitions)} partitions` : ' '}</span>
-      <span class="space"></span><button class="danger" disabled=${!may} title=${may ? '' : 'Log in to change anything'} onClick=${() => leave(true)}>Delete</button></div>
+      <span class="dim">${t ? html`${count(stored, 'message')} · ${bytes(t.ranges.reduce((n, r) => n + r.bytes, 0))} · ${count(t.partitions, 'partition')}` : ' '}</span>
+      <span class="space"></span><${Do} why=${can.configure} kind="danger" onClick=${() => ask('delete')}>Delete<//></div>
     <${Failure} error=${topic.error} />
     <div class="under"><${Tabs} at=${tab} to=${(id) => go(['topics', name], { tab: id })} tabs=${[['messages', 'Messages'], ['tail', 'Live tail'], ['partitions', 'Partitions'], ['readers', 'Readers'], ['settings', 'Settings'], ['publish', 'Publish']]} /></div>
     ${tab === 'messages' ? html`<${TopicMessages} ns=${ns} name=${name} query=${route.query} />` : null}
     ${tab === 'tail' ? html`<${TailView} ns=${ns} name=${name} />` : null}
-    ${tab === 'partitions' ? html`<${Table} label="Partitions" rows=${t?.ranges} keyOf=${(r) => r.partition} columns=${[
+    ${tab === 'partitions' ? html`<div class="tools"><span class="dim">Keys go to other partitions when there are more of them.</span><span class="space"></span><${Do} why=${can.configure} disabled=${!t} onClick=${() => ask('partitions')}>Add partitions<//></div><${Table} label="Partitions" rows=${t?.ranges} keyOf=${(r) => r.partition} columns=${[
       { title: 'Partition', num: true, cell: (r) => r.partition }, { title: 'First', num: true, cell: (r) => num(r.start) }, { title: 'Next', num: true, cell: (r) => num(r.end) },
       { title: 'Messages', num: true, cell: (r) => num(r.end - r.start) }, { title: 'Size', num: true, cell: (r) => bytes(r.bytes) }, { title: '', grow: true, cell: () => '' }]} />` : null}
     ${tab === 'readers' ? html`<${Readers} ns=${ns} name=${name} />` : null}
-    ${tab === 'settings' ? html`<${Settings} ns=${ns} name=${name} topic=${t} may=${may} />` : null}
-    ${tab === 'publish' ? html`<${PublishForm} ns=${ns} may=${may} kind="topics" name=${name} />` : null}
-    ${leaving ? html`<${Confirm} title="Delete topic" name=${name} verb="Delete" text="The topic goes, with everything in it, for all clients." close=${() => leave(false)}
+    ${tab === 'settings' ? html`<${Settings} ns=${ns} name=${name} topic=${t} can=${can} />` : null}
+    ${tab === 'publish' ? html`<${PublishForm} ns=${ns} who=${who} kind="topics" name=${name} />` : null}
+    ${asking === 'partitions' ? html`<${Partitions} ns=${ns} topic=${t} close=${() => ask(null)} reload=${topic.reload} />` : null}
+    ${asking === 'delete' ? html`<${Confirm} title="Delete topic" name=${name} verb="Delete" text="The topic goes, with everything in it, for all clients." close=${() => ask(null)}
       act=${async () => { await call(at(ns, `/topics/${enc(name)}`), { method: 'DELETE' }); go(['topics']); return `Topic ${name} is gone`; }} />` : null}`;
+}
+
+function Partitions({ ns, topic, close, reload }) {
+  const [n, set] = useState(String(topic.partitions + 1));
+  const act = async () => {
+    const r = await call(at(ns, `/topics/${enc(topic.name)}`), { method: 'PATCH', body: { partitions: Number(n) } });
+    reload();
+    return `${topic.name} has ${count(r.partitions, 'partition')}`;
+  };
+  return html`
+    <${Modal} title=${`Partitions of ${topic.name}`} close=${close}><p class="dim">There can be more, never fewer. What is stored stays where it is; new messages of a key may go to another partition than the old ones, so that their order is lost once.</p>
+      <${Field} label="Partitions"><input type="number" min=${topic.partitions + 1} value=${n} onInput=${(e) => set(e.target.value)} autofocus /><//>
+      <footer><button onClick=${close}>Cancel</button><${Action} kind="primary" label="Add" disabled=${!(Number(n) > topic.partitions)} act=${act} done=${close} /></footer><//>`;
 }
 
 function Readers({ ns, name }) {
@@ -81,7 +97,7 @@ function Readers({ ns, name }) {
     <${Pager} pages=${pages} />`;
 }
 
-function Settings({ ns, name, topic, may }) {
+function Settings({ ns, name, topic, can }) {
   const configs = useLoad(at(ns, `/topics/${enc(name)}/configs`));
   const [one, edit] = useState(null);
   const [text, set] = useState('');
@@ -92,10 +108,10 @@ function Settings({ ns, name, topic, may }) {
   };
   return html`
     <div class="panel pad"><${Facts} of=${topic ? [['Id', html`<span class="mono">${topic.id}</span>`], ['Created', date(topic.created)], ['Namespace', topic.namespace]] : []} /></div><h3>Settings</h3>
-    <${Table} label="Settings" rows=${configs.data?.configs} keyOf=${(c) => c.name} error=${configs.error} open=${may ? (c) => { edit(c); set(c.value); } : undefined}
+    <${Table} label="Settings" rows=${configs.data?.configs} keyOf=${(c) => c.name} error=${configs.error} open=${(c) => { edit(c); set(c.value); }}
       columns=${[{ title: 'Setting', cell: (c) => html`<span class="name mono" title=${c.doc}>${c.name}</span>` }, { title: 'Value', cell: (c) => html`<span class="mono">${c.value}</span>` },
         { title: '', cell: (c) => (c.default ? '' : html`<${Badge} kind="good">set here<//>`) }, { title: 'Meaning', grow: true, hide: true, cell: (c) => html`<span class="dim" title=${c.doc}>${c.doc}</span>` }]} />
     ${one ? html`<${Modal} title=${one.name} close=${() => edit(null)}><p class="dim">${one.doc}</p>
-      <${Field} label="Value"><input value=${text} onInput=${(e) => set(e.target.value)} spellcheck="false" autofocus /><//>
-      <footer><${Action} label="Back to the default" may=${true} act=${save(null)} done=${() => edit(null)} /><${Action} kind="primary" label="Set" may=${true} act=${save(text)} done=${() => edit(null)} /></footer><//>` : null}`;
+      <${Field} label="Value"><input value=${text} onInput=${(e) => set(e.target.value)} spellcheck=${false} autofocus /><//>
+      <footer><${Action} label="Back to the default" why=${can.configure} act=${save(null)} done=${() => edit(null)} /><${Action} kind="primary" label="Set" why=${can.configure} act=${save(text)} done=${() => edit(null)} /></footer><//>` : null}`;
 }

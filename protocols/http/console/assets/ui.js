@@ -1,7 +1,6 @@
 // The parts that screens are made of.
-import { html, useState, useEffect, useRef } from './vendor/htm-preact.js';
-import { num } from './format.js';
-import { tokens, hex, bytesOf } from './format.js';
+import { html, createContext, useContext, useState, useEffect, useRef } from './vendor/htm-preact.js';
+import { num, count as counted, time, tokens, hex, bytesOf } from './format.js';
 
 // link is the address of a screen of ours.
 export const link = (path, args = {}) => {
@@ -13,6 +12,9 @@ export const go = (path, args) => { location.hash = link(path, args); };
 
 export const Badge = ({ kind = '', children, title }) => html`<span class=${`badge ${kind}`} title=${title}>${children}</span>`;
 
+// Moment is a time; on a phone without its date.
+export const Moment = ({ of }) => html`<span class="mono" title=${time(of)}><span class="wide-only">${time(of).slice(0, 11)}</span>${time(of).slice(11)}</span>`;
+
 // states have the colours of what they mean.
 const good = new Set(['active', 'Stable', 'delivered', 'ready', 'leader', 'closed']);
 const bad = new Set(['disabled', 'dead', 'Dead', 'Unknown']);
@@ -20,11 +22,11 @@ export const State = ({ of }) => html`<${Badge} kind=${good.has(of) ? 'good' : b
 
 export const Failure = ({ error }) => (error ? html`<div class="failure" role="alert">${error.message}</div>` : null);
 
-// Table shows rows; columns are {title, cell(row), num, grow, hide}. It is as high while it loads as it
-// was before, so that nothing jumps.
-export function Table({ columns, rows, keyOf, open, empty = 'There is nothing here.', loading, error, label }) {
+// Table shows rows; columns are {title, cell(row), num, grow, hide}. On a phone columns that hide are left out, and rows that are stacked
+// have a line or so for each column.
+export function Table({ columns, rows, keyOf, open, empty = 'There is nothing here.', error, label, stacked }) {
   return html`
-    <div class="table-box" aria-busy=${loading ? 'true' : 'false'}>
+    <div class=${stacked ? 'table-box stacked' : 'table-box'} aria-busy=${rows || error ? 'false' : 'true'}>
       <table aria-label=${label}>
         <thead><tr>${columns.map((c) => html`<th class=${classOf(c)} scope="col">${c.title}</th>`)}</tr></thead>
         <tbody>
@@ -48,56 +50,70 @@ const classOf = (c) => [c.num && 'num', c.grow && 'grow', c.hide && 'wide-only',
 export const Pager = ({ pages, count }) => html`
   <nav class="pager" aria-label="Pages">
     <button onClick=${pages.back} disabled=${!pages.back}>← Back</button>
-    <span>page ${pages.number}${count === undefined ? '' : ` · ${num(count)} rows`}</span>
+    <span>page ${pages.number}${count === undefined ? '' : ` · ${counted(count, 'row')}`}</span>
     <button onClick=${pages.next} disabled=${!pages.next}>Next →</button>
   </nav>`;
 
 // Search is the box that the key / leads to.
 export const Search = ({ value, set, label = 'Search' }) => html`
   <label class="search"><span class="sr">${label}</span>
-    <input type="search" data-search placeholder=${`${label}…`} value=${value} onInput=${(e) => set(e.target.value)} spellcheck="false" autocomplete="off" />
+    <input type="search" data-search placeholder=${`${label}…`} value=${value} onInput=${(e) => set(e.target.value)} spellcheck=${false} autocomplete="off" />
     <kbd>/</kbd></label>`;
 
+// Field is something to be filled in; its name is the label alone, without the hint.
 export const Field = ({ label, hint, children, wide }) => html`
-  <label class=${`field ${wide ? 'wide' : ''}`}><span>${label}</span>${children}${hint ? html`<small>${hint}</small>` : null}</label>`;
+  <div class=${`field ${wide ? 'wide' : ''}`}><label><span>${label}</span>${children}</label>${hint ? html`<small>${hint}</small>` : null}</div>`;
 
 export function Tabs({ tabs, at, to }) {
   return html`<div class="tabs" role="tablist">${tabs.map(([id, name]) => html`
     <button role="tab" aria-selected=${id === at ? 'true' : 'false'} onClick=${() => to(id)}>${name}</button>`)}</div>`;
 }
 
+// Says is where, inside a dialog, it is said what went wrong.
+const Says = createContext(null);
+
 // Modal is a dialog over the page; Escape leaves it.
 export function Modal({ title, close, children, wide }) {
   const ref = useRef();
+  const [error, say] = useState(null);
   useEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
     return () => before?.focus?.();
   }, []);
+  useEffect(() => { if (error) ref.current.querySelector('.failure:last-child')?.scrollIntoView({ block: 'nearest' }); }, [error]);
   return html`
-    <dialog ref=${ref} class=${wide ? 'wide' : ''} onCancel=${(e) => { e.preventDefault(); close(); }} onClick=${(e) => { if (e.target === ref.current) close(); }}>
+    <dialog ref=${ref} aria-label=${title} class=${wide ? 'wide' : ''} onCancel=${(e) => { e.preventDefault(); close(); }} onClick=${(e) => { if (e.target === ref.current) close(); }}>
       <div class="dialog">
         <header><h2>${title}</h2><button class="plain" onClick=${close} aria-label="Close">✕</button></header>
-        ${children}
+        <${Says.Provider} value=${say}>${children}<//>
+        <${Failure} error=${error} />
       </div>
     </dialog>`;
 }
 
-// Action is a button that does something; it says what came of it.
-export function Action({ label, act, kind = '', may, done, disabled }) {
+// Do is a button for what one may do; of what one may not, it says why when it is pressed or pointed at.
+export const Do = ({ why, kind = '', disabled, onClick, children }) => html`
+  <button type="button" class=${kind} disabled=${disabled} aria-disabled=${why ? 'true' : undefined} title=${why || undefined} onClick=${why ? () => toast(why, true) : onClick}>${children}</button>`;
+
+// Action does something, if one may; it says what came of it, a failure in its dialog where it is in one.
+export function Action({ label, act, kind = '', why = '', done, disabled }) {
   const [busy, setBusy] = useState(false);
+  const say = useContext(Says);
   const run = async () => {
     setBusy(true);
+    say?.(null);
     try {
       const text = await act();
       if (text) toast(text);
       done?.();
     } catch (e) {
-      toast(e.message, true);
+      if (say) say(e);
+      else toast(e.message, true);
     }
     setBusy(false);
   };
-  return html`<button class=${kind} disabled=${busy || disabled || !may} title=${may ? '' : 'Log in to change anything'} onClick=${run}>${busy ? '…' : label}</button>`;
+  return html`<${Do} why=${why} kind=${kind} disabled=${busy || disabled} onClick=${run}>${busy ? '…' : label}<//>`;
 }
 
 // Confirm asks for the name of what is about to go.
@@ -106,9 +122,9 @@ export function Confirm({ title, name, text, verb, act, close }) {
   return html`
     <${Modal} title=${title} close=${close}>
       <p>${text}</p>
-      <${Field} label=${html`Type <b>${name}</b> to go on`}><input value=${typed} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck="false" autofocus /><//>
+      <${Field} label=${html`Type <b>${name}</b> to go on`}><input value=${typed} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} autofocus /><//>
       <footer><button onClick=${close}>Cancel</button>
-        <${Action} label=${verb} kind="danger" may=${true} disabled=${typed !== name} act=${act} done=${close} /></footer>
+        <${Action} label=${verb} kind="danger" disabled=${typed !== name} act=${act} done=${close} /></footer>
     <//>`;
 }
 
@@ -124,7 +140,13 @@ export function Toasts() {
     const timer = setTimeout(() => set(null), one.failed ? 8000 : 4000);
     return () => clearTimeout(timer);
   }, [one]);
-  return html`<div class="toasts" role="status" aria-live="polite">${one ? html`<div class=${one.failed ? 'toast bad' : 'toast'}>${one.text}</div>` : null}</div>`;
+  const ref = useRef();
+  useEffect(() => { // above dialogs, too
+    if (!one) return;
+    ref.current.hidePopover?.();
+    ref.current.showPopover?.();
+  }, [one]);
+  return html`<div ref=${ref} class="toasts" popover="manual" role="status" aria-live="polite">${one ? html`<div class=${one.failed ? 'toast bad' : 'toast'}>${one.text}</div>` : null}</div>`;
 }
 
 // Copy puts text on the clipboard.
