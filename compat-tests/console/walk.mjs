@@ -4,7 +4,9 @@ import { chromium } from 'playwright-core';
 
 export const { HTTP, OUT } = process.env;
 export const base = `http://${HTTP}`;
-const wrong = []; // what the browser complained of
+const wrong = []; // what the browser complained of, and during which check
+let during = '';
+const complain = (text) => wrong.push(`${during}: ${text}`);
 let failed = 0;
 let refusals = 0; // above zero while refusals are asked for: they are errors to the browser, too
 
@@ -16,10 +18,10 @@ export async function open(width, height, theme) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' });
   const page = await context.newPage();
   page.setDefaultTimeout(20000);
-  page.on('console', (m) => { if (['error', 'warning'].includes(m.type()) && !(refusals > 0 && /status of 4\d\d/.test(m.text()))) wrong.push(m.text()); });
-  page.on('response', (r) => { if (r.status() >= 400 && refusals === 0) wrong.push(`${r.status()} ${r.url()}`); });
-  page.on('pageerror', (e) => wrong.push(`${e}`));
-  page.on('request', (r) => { if (!r.url().startsWith(base)) wrong.push(`asks another host: ${r.url()}`); });
+  page.on('console', (m) => { if (['error', 'warning'].includes(m.type()) && !(refusals > 0 && /status of 4\d\d/.test(m.text()))) complain(m.text()); });
+  page.on('response', (r) => { if (r.status() >= 400 && refusals === 0) complain(`${r.status()} ${r.url()}`); });
+  page.on('pageerror', (e) => complain(`${e}`));
+  page.on('request', (r) => { if (!r.url().startsWith(base)) complain(`asks another host: ${r.url()}`); });
   await page.addInitScript(() => addEventListener('securitypolicyviolation', (e) => console.error(`CSP: ${e.violatedDirective} ${e.blockedURI}`)));
   return page;
 }
@@ -37,6 +39,7 @@ export async function refused(fn) {
 export const page = await open(1280, 860, 'dark');
 
 export async function check(name, fn, on = page) {
+  during = name;
   try {
     await fn();
     console.log(`ok   ${name}`);
