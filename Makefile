@@ -13,7 +13,7 @@ PLAIN     = $(filter-out $(shell go list $(RACE)),$(shell go list ./...))
 FUZZTIME ?= 20s
 DATA     ?= data
 
-.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compat-http compat-http-short e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short crash-http crash-http-short sim sim-guards cluster cluster-short faults faults-short demo clean
+.PHONY: help build run test unit check fmt lint docs fuzz bench bench-cluster bench-amqp bench-mqtt bench-http compat compat-kafka compat-failover compat-amqp compat-mqtt compat-manage compat-http compat-http-short e2e-console check-deploy oracle-amqp oracle-amqp-short crash crash-short crash-amqp crash-amqp-short crash-mqtt crash-mqtt-short crash-http crash-http-short sim sim-guards cluster cluster-short faults faults-short demo clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-amqp: build ## compare with RabbitMQ, by its own load generator; see docs/
 
 bench-mqtt: build ## compare with Mosquitto, by one client for both; see docs/benchmarks.md
 	bench/mqtt/run.sh
+
+bench-http: build ## compare with a bare echo and nsqd, by wrk, and push webhooks; see docs/benchmarks.md
+	bench/http/run.sh
 
 bench: build ## compare with Apache Kafka and with the machine's limits; see docs/benchmarks.md
 	bench/run.sh

@@ -15,11 +15,12 @@ import (
 // Broker is a running broker. It has the addresses of the protocols that it speaks.
 type Broker struct {
 	*Process
-	Name  string        // "polylog", "apache", "rabbitmq" or "mosquitto"
+	Name  string        // "polylog", "apache", "rabbitmq", "mosquitto" or a Server's
 	Addr  string        // host:port for Kafka clients
 	AMQP  string        // host:port for AMQP clients
 	MQTT  string        // host:port for MQTT clients
 	HTTP  string        // host:port of health and metrics; Apache Kafka has none
+	NSQ   string        // host:port of nsqd's HTTP interface
 	Ready time.Duration // from the start of the process to the first accepted connection
 }
 
@@ -95,6 +96,8 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 				b.MQTT = addr
 			case "http":
 				b.HTTP = addr
+			case "nsq":
+				b.NSQ = addr
 			}
 		}
 		return b.Addr != "" && accepts(b.Addr)
