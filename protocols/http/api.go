@@ -88,7 +88,7 @@ type call struct {
 	namespace string
 	principal router.Principal
 	ctx       context.Context //nolint:containedctx // of the call
-	digest    [32]byte        // of a body with messages
+	digest    [32]byte        // of a body with messages, if there is an idempotency key
 	budget    front.Budget
 	turn      uint32 // of keyless; 0: not taken yet
 }

@@ -254,6 +254,8 @@ func (m *incoming) setValue(value json.RawMessage, encoded *string) {
 	case value == nil:
 		m.fail("neither value nor valueBase64 is given; a value that is not there is null")
 	case string(value) == "null":
+	case value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value): // nothing to decode, as mostly
+		m.Value = value[1 : len(value)-1]
 	case value[0] == '"':
 		var text string
 		if err := json.Unmarshal(value, &text); err != nil {
@@ -403,7 +405,9 @@ func (c *call) messages() ([]incoming, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.digest = sha256.Sum256(body)
+	if len(c.Request.Header.Peek(idempotencyKey)) > 0 {
+		c.digest = sha256.Sum256(body)
+	}
 	now := c.srv.opts.now()
 	kind, _, _ := strings.Cut(strings.ToLower(string(c.Request.Header.ContentType())), ";")
 	switch kind = strings.TrimSpace(kind); {

@@ -92,13 +92,14 @@ func (c *call) publish(d *publish.Destination, ms []incoming) error {
 
 // report writes what became of a batch's messages.
 func report(b *publish.Batch, results []resultJSON) {
+	offsets := make([]core.Offset, len(b.Messages))
 	for i, at := range b.Messages {
 		if b.Result.Err != nil {
 			results[at] = failure(b.Result.Err)
 			continue
 		}
-		offset := b.Result.Offset + core.Offset(i)
-		results[at] = resultJSON{Status: 200, ID: messageID(b.Partition, offset), Partition: &b.Partition, Offset: &offset}
+		offsets[i] = b.Result.Offset + core.Offset(i)
+		results[at] = resultJSON{Status: 200, ID: messageID(b.Partition, offsets[i]), Partition: &b.Partition, Offset: &offsets[i]}
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -97,7 +96,7 @@ func New(o Options) *Server {
 	s.history.gather, s.history.clock = o.Registry, o.Clock
 	s.front = front.New(front.Options{
 		Listener: o.Listener, Handle: s.serve, Logger: o.Logger, MaxBody: o.MaxBody, BodyMemory: o.BodyMemory,
-		Answered:  func(status int) { s.answers.WithLabelValues(strconv.Itoa(status)).Inc() },
+		Answered:  front.CountBy(s.answers),
 		Connected: s.connected,
 	})
 	return s

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -80,7 +79,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.front = front.New(front.Options{
 		Listener: o.Listener, Handle: s.handle, Refuse: refuse, Logger: o.Logger, MaxBody: o.MaxBody, BodyMemory: o.BodyMemory,
-		Answered:  func(status int) { s.answers.WithLabelValues(strconv.Itoa(status)).Inc() },
+		Answered:  front.CountBy(s.answers),
 		Connected: s.connected,
 	})
 	for _, r := range routes {

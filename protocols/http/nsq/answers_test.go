@@ -128,16 +128,16 @@ func TestAnswers(t *testing.T) {
 		if !original && a.why != "" {
 			want = a.ours
 		}
-		resp, body := request(t, a.method, url+a.path, a.body, nil)
-		if got := (reply{resp.StatusCode, body}); got != want {
+		status, header, body := request(t, a.method, url+a.path, a.body, nil)
+		if got := (reply{status, body}); got != want {
 			t.Errorf("%s %s %q: %v, want %v", a.method, a.path, a.body, got, want)
 		}
-		checkHeaders(t, resp, a.path, body)
+		checkHeaders(t, header, a.path, body)
 	}
 }
 
 // checkHeaders looks for those by which clients know what they got.
-func checkHeaders(t *testing.T, resp *http.Response, path, body string) {
+func checkHeaders(t *testing.T, header http.Header, path, body string) {
 	t.Helper()
 	want := "text/plain; charset=utf-8"
 	switch {
@@ -146,10 +146,10 @@ func checkHeaders(t *testing.T, resp *http.Response, path, body string) {
 	case body[0] == '{':
 		want = "application/json; charset=utf-8"
 	}
-	if got := resp.Header.Get("Content-Type"); got != want {
+	if got := header.Get("Content-Type"); got != want {
 		t.Errorf("%s: content type %q, want %q", path, got, want)
 	}
-	if got := resp.Header.Get("X-Nsq-Content-Type"); got != "nsq; version=1.0" && path != "/ping" {
+	if got := header.Get("X-Nsq-Content-Type"); got != "nsq; version=1.0" && path != "/ping" {
 		t.Errorf("%s: X-NSQ-Content-Type %q", path, got)
 	}
 }

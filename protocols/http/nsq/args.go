@@ -1,6 +1,7 @@
 package nsq
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 
@@ -52,7 +53,7 @@ func topicArg(args url.Values) (core.Name, error) {
 // channelArgs are the topic and the channel that args name.
 func channelArgs(args url.Values) (topic core.Name, channel string, err error) {
 	if topic, err = topicArg(args); err != nil {
-		if err == errNoTopicSaid {
+		if errors.Is(err, errNoTopicSaid) {
 			return topic, "", err
 		}
 		return topic, "", badName(errArgTopicName, args.Get("topic"))

@@ -130,7 +130,7 @@ func deleteChannel(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.goneIs(errChannelNotFound, webhook.Delete(c.ctx, c.router, c.principal, s.Name))
+	return goneIs(errChannelNotFound, webhook.Delete(c.ctx, c.router, c.principal, s.Name))
 }
 
 // emptyChannel moves a channel behind all that its topic has: what is with consumers goes, too.
@@ -139,11 +139,11 @@ func emptyChannel(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.goneIs(errChannelNotFound, c.router.SeekSubscription(c.ctx, c.principal, s.Name, router.FromEnd, nil))
+	return goneIs(errChannelNotFound, c.router.SeekSubscription(c.ctx, c.principal, s.Name, router.FromEnd, nil))
 }
 
 // goneIs is err, or r where something is not there any more.
-func (c *call) goneIs(r refusal, err error) error {
+func goneIs(r refusal, err error) error {
 	if core.KindOf(err) == core.NotFound {
 		return r
 	}

@@ -70,7 +70,7 @@ func start(t *testing.T, change func(*Options)) *fixture {
 }
 
 // request sends a request and gives the answer, whose body is read. change may be nil.
-func request(t *testing.T, method, url, body string, change func(*http.Request)) (*http.Response, string) {
+func request(t *testing.T, method, url, body string, change func(*http.Request)) (status int, header http.Header, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -88,14 +88,14 @@ func request(t *testing.T, method, url, body string, change func(*http.Request))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(b)
+	return resp.StatusCode, resp.Header, string(b)
 }
 
 // do has to be answered with a status and a body.
 func (f *fixture) do(status int, want, method, path, body string) {
 	f.t.Helper()
-	if resp, got := request(f.t, method, f.url+path, body, nil); resp.StatusCode != status || got != want {
-		f.t.Fatalf("%s %s: %d %q, want %d %q", method, path, resp.StatusCode, got, status, want)
+	if got, _, answer := request(f.t, method, f.url+path, body, nil); got != status || answer != want {
+		f.t.Fatalf("%s %s: %d %q, want %d %q", method, path, got, answer, status, want)
 	}
 }
 

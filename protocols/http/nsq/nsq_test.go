@@ -65,9 +65,9 @@ func TestTooLarge(t *testing.T) {
 		"/mpub?topic=small&binary=true": {{framed(2, "fits", big), "MSG_TOO_BIG"}, {huge, "BODY_TOO_BIG"}},
 	} {
 		for _, b := range bodies {
-			resp, got := request(t, "POST", f.url+path, b.body, nil)
-			if resp.StatusCode != 413 || !strings.HasPrefix(got, `{"message":"`+b.word+`"`) {
-				t.Errorf("%s, %d bytes: %d %s, want 413 %s", path, len(b.body), resp.StatusCode, got, b.word)
+			status, _, got := request(t, "POST", f.url+path, b.body, nil)
+			if status != http.StatusRequestEntityTooLarge || !strings.HasPrefix(got, `{"message":"`+b.word+`"`) {
+				t.Errorf("%s, %d bytes: %d %s, want 413 %s", path, len(b.body), status, got, b.word)
 			}
 		}
 	}
@@ -80,30 +80,30 @@ func TestTooLarge(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := start(t, nil)
 	routertest.Topic(t, f.router, "compacted", 1, map[string]string{"cleanup.policy": "compact"})
-	resp, got := request(t, "POST", f.url+"/pub?topic=compacted", "x", nil)
-	if resp.StatusCode != 400 || !strings.Contains(got, "INVALID_REQUEST") || !strings.Contains(got, "without a key") {
-		t.Errorf("compacted: %d %s", resp.StatusCode, got)
+	status, _, got := request(t, "POST", f.url+"/pub?topic=compacted", "x", nil)
+	if status != http.StatusBadRequest || !strings.Contains(got, "INVALID_REQUEST") || !strings.Contains(got, "without a key") {
+		t.Errorf("compacted: %d %s", status, got)
 	}
 	routertest.Topic(t, f.router, "a.b", 1, nil)
-	resp, got = request(t, "POST", f.url+"/pub?topic=a_b", "x", nil)
-	if resp.StatusCode != 400 || !strings.Contains(got, "INVALID_TOPIC") || !strings.Contains(got, "a.b") {
-		t.Errorf("a name that collides: %d %s", resp.StatusCode, got)
+	status, _, got = request(t, "POST", f.url+"/pub?topic=a_b", "x", nil)
+	if status != http.StatusBadRequest || !strings.Contains(got, "INVALID_TOPIC") || !strings.Contains(got, "a.b") {
+		t.Errorf("a name that collides: %d %s", status, got)
 	}
 	if err := f.router.AlterBrokerConfig(t.Context(), router.Principal{}, []router.ConfigChange{{Key: "auto.create.topics.enable", Value: "false"}}, false, false); err != nil {
 		t.Fatal(err)
 	}
-	resp, got = request(t, "POST", f.url+"/pub?topic=unknown", "x", nil)
-	if resp.StatusCode != 404 || !strings.Contains(got, "TOPIC_NOT_FOUND") {
-		t.Errorf("without auto-creation: %d %s", resp.StatusCode, got)
+	status, _, got = request(t, "POST", f.url+"/pub?topic=unknown", "x", nil)
+	if status != http.StatusNotFound || !strings.Contains(got, "TOPIC_NOT_FOUND") {
+		t.Errorf("without auto-creation: %d %s", status, got)
 	}
-	resp, got = request(t, "POST", f.url+"/pub?topic=compacted", "x", func(r *http.Request) { r.Header.Set("Origin", "http://elsewhere.example") })
-	if resp.StatusCode != 403 {
-		t.Errorf("a page of another site: %d %s", resp.StatusCode, got)
+	status, _, got = request(t, "POST", f.url+"/pub?topic=compacted", "x", func(r *http.Request) { r.Header.Set("Origin", "http://elsewhere.example") })
+	if status != http.StatusForbidden {
+		t.Errorf("a page of another site: %d %s", status, got)
 	}
 	f.log.Refuse(core.E(core.Unavailable, "no leader"))
-	resp, got = request(t, "POST", f.url+"/pub?topic=a.b", "x", nil)
-	if resp.StatusCode != 503 || !strings.Contains(got, "UNAVAILABLE") {
-		t.Errorf("without a leader: %d %s", resp.StatusCode, got)
+	status, _, got = request(t, "POST", f.url+"/pub?topic=a.b", "x", nil)
+	if status != http.StatusServiceUnavailable || !strings.Contains(got, "UNAVAILABLE") {
+		t.Errorf("without a leader: %d %s", status, got)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestDeletedTopic(t *testing.T) {
 func TestInfo(t *testing.T) {
 	var reasons []string
 	f := start(t, func(o *Options) { o.Ready = func() []string { return reasons } })
-	_, got := request(t, "GET", f.url+"/info", "", nil)
+	_, _, got := request(t, "GET", f.url+"/info", "", nil)
 	for _, part := range []string{`"version":"1.3.0"`, `"http_port":`, `"tcp_port":-1`, `"start_time":1767225600`, `"product_version":"1.2.3"`} {
 		if !strings.Contains(got, part) {
 			t.Errorf("info has no %s: %s", part, got)
@@ -235,17 +235,17 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.do(200, "OK", "GET", "/ping", "")
-	want := func(status int, user, path, word string) {
+	want := func(code int, user, path, word string) {
 		t.Helper()
-		resp, got := request(t, "POST", f.url+path, "x", func(r *http.Request) {
+		status, header, got := request(t, "POST", f.url+path, "x", func(r *http.Request) {
 			if user != "" {
 				r.SetBasicAuth(user, "pw-"+user)
 			}
 		})
-		if resp.StatusCode != status || !strings.Contains(got, word) {
-			t.Errorf("%s as %q: %d %s, want %d %s", path, user, resp.StatusCode, got, status, word)
+		if status != code || !strings.Contains(got, word) {
+			t.Errorf("%s as %q: %d %s, want %d %s", path, user, status, got, code, word)
 		}
-		if asked := resp.Header.Get("WWW-Authenticate") != ""; asked != (status == 401) {
+		if asked := header.Get("WWW-Authenticate") != ""; asked != (code == http.StatusUnauthorized) {
 			t.Errorf("%s as %q: asked for credentials: %t", path, user, asked)
 		}
 	}

@@ -56,7 +56,7 @@ func refusalOf(err error) refusal {
 		return refusal{p.Status, errRequest.Message, p.Error()}
 	}
 	r := refusal{500, "INTERNAL_ERROR", ""} // not what is inside, to strangers
-	switch core.KindOf(err) {               //nolint:exhaustive // the others are above
+	switch core.KindOf(err) {
 	case core.Invalid, core.Conflict, core.Exists:
 		r = errRequest
 	case core.Denied:

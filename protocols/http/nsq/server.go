@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +65,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.front = front.New(front.Options{
 		Listener: o.Listener, Handle: s.handle, Refuse: refuse, Logger: o.Logger, MaxBody: o.MaxBody, BodyMemory: o.BodyMemory,
-		Answered:  func(status int) { s.answers.WithLabelValues(strconv.Itoa(status)).Inc() },
+		Answered:  front.CountBy(s.answers),
 		Connected: s.connected,
 	})
 	return s, nil

@@ -1,6 +1,8 @@
 package nsq
 
 import (
+	"errors"
+
 	"polylog/core"
 	"polylog/protocols/http/publish"
 	"polylog/protocols/http/webhook"
@@ -42,11 +44,11 @@ func deleteTopic(c *call) error {
 		return err
 	}
 	name, err := topicArg(args)
-	if err != nil && err != errNoTopicSaid {
-		return errTopicNotFound // which is what nsqd says
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoTopicSaid):
 		return err
+	case err != nil:
+		return errTopicNotFound // which is what nsqd says
 	}
 	t, err := c.topic(name, router.OpDelete)
 	if err != nil {
