@@ -17,7 +17,7 @@ const browser = await chromium.launch({ executablePath: path, args: ['--no-sandb
 export async function open(width, height, theme) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' });
   const page = await context.newPage();
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(60000); // machines may be busy
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type()) && !(refusals > 0 && /status of 4\d\d/.test(m.text()))) complain(m.text()); });
   page.on('response', (r) => { if (r.status() >= 400 && refusals === 0) complain(`${r.status()} ${r.url()}`); });
   page.on('pageerror', (e) => complain(`${e}`));
