@@ -105,7 +105,7 @@ func (r *Router) HasUsers() bool { return r.logins.required || r.state.HasUsers(
 
 var (
 	errLogin   = core.E(core.Denied, "the user or the password is wrong")
-	errGuesses = core.E(core.Limit, "too many logins from this address have failed: wait a moment")
+	errGuesses = core.E(core.Limit, "too many logins from this address have failed: wait a second")
 )
 
 // Login is the principal of a user who has shown a password. While there are no users there is one,
@@ -118,7 +118,7 @@ func (r *Router) Login(ctx context.Context, user, password, host string) (Princi
 		}
 		return Principal{}, errLogin
 	}
-	if !r.logins.gate.Open(host) {
+	if !r.logins.gate.Open(host, user) {
 		return Principal{}, errGuesses
 	}
 	u := r.mayLogIn(user, host)
@@ -127,7 +127,7 @@ func (r *Router) Login(ctx context.Context, user, password, host string) (Princi
 	case err != nil:
 		return Principal{}, err
 	case !ok:
-		r.logins.gate.Failed(host)
+		r.logins.gate.Failed(host, user)
 		return Principal{}, errLogin
 	}
 	return loggedInAs(u, host), nil
@@ -193,12 +193,12 @@ func (r *Router) Scram(mechanism, host string) *Scram {
 // is. Error kinds: Denied, Invalid (it makes no sense), Limit (the address was wrong too often).
 func (x *Scram) Step(data []byte) (reply []byte, done bool, err error) {
 	gate := &x.router.logins.gate
-	if !gate.Open(x.host) {
+	if !gate.Open(x.host, x.talk.Name()) {
 		return nil, false, errGuesses
 	}
 	reply, done, err = x.talk.Step(data)
 	if err != nil {
-		gate.Failed(x.host)
+		gate.Failed(x.host, x.talk.Name())
 		return nil, false, err
 	}
 	if done {

@@ -90,7 +90,8 @@ type call struct {
 	ctx       context.Context //nolint:containedctx // of the call
 	digest    [32]byte        // of a body with messages, if there is an idempotency key
 	budget    front.Budget
-	turn      uint32 // of keyless; 0: not taken yet
+	turn      uint32          // of keyless; 0: not taken yet
+	over      <-chan struct{} // of a stream: closed when the principal is not who it was
 }
 
 // endpoints are the calls of the data plane, by method and path.
@@ -225,7 +226,7 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 		a.calls.Done()
 	}()
 	if strings.HasPrefix(string(ctx.URI().PathOriginal()), hooksPath) {
-		c.principal.Host = hostOf(ctx)
+		c.principal.Host = front.Host(ctx)
 	} else if err := c.logIn(); err != nil {
 		return err
 	}

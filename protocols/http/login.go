@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"context"
-	"net"
 
 	"github.com/valyala/fasthttp"
 
@@ -14,7 +13,7 @@ import (
 // logIn finds out whose call it is: by the user and password of Basic authentication (RFC 7617), or
 // by a session of the console. While the broker has no users nobody is asked.
 func (c *call) logIn() (err error) {
-	host := hostOf(c.RequestCtx)
+	host := front.Host(c.RequestCtx)
 	if !c.router.HasUsers() {
 		c.principal, err = c.router.Anonymous(host)
 		return err
@@ -34,22 +33,13 @@ func (c *call) logIn() (err error) {
 		c.principal, err = c.router.Anonymous(host)
 	}
 	if core.KindOf(err) != core.Denied {
-		return err
+		return later(err)
 	}
 	// Browsers would ask people themselves, also for what a page asks for, and that has a form.
 	if mode := string(c.Request.Header.Peek("Sec-Fetch-Mode")); mode == "" || mode == "navigate" {
 		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, front.Challenge)
 	}
 	return &problem{Status: fasthttp.StatusUnauthorized, Code: "login_failed", Detail: err.Error()}
-}
-
-// hostOf is the client's address; empty where it has none.
-func hostOf(ctx *fasthttp.RequestCtx) string {
-	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
-	if err != nil {
-		return ""
-	}
-	return host
 }
 
 // consoleUsers are the users for the console.
@@ -67,5 +57,15 @@ func (u consoleUsers) Anonymous(host string) string {
 // Login implements console.Users.
 func (u consoleUsers) Login(ctx context.Context, user, password, host string) error {
 	_, err := u.Router.Login(ctx, user, password, host)
-	return err
+	return later(err)
+}
+
+// later is the error of a login, which may succeed in a second where there were too many that failed.
+func later(err error) error {
+	if core.KindOf(err) != core.Limit {
+		return err
+	}
+	p := *problemOf(err)
+	p.Retryable, p.RetryAfter = true, 1
+	return &p
 }

@@ -10,6 +10,7 @@ import (
 
 	"polylog/core"
 	"polylog/protocols/http/console"
+	"polylog/protocols/http/front"
 )
 
 const profiles = "/debug/pprof/"
@@ -64,11 +65,10 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// profile serves the process's profiles. Taking one costs CPU and shows what the
-// process does, and there are no users yet to ask for rights: clients on this machine
-// only.
+// profile serves the process's profiles, to clients on this machine only, who need be no users: taking one
+// costs CPU and shows what the process does.
 func profile(ctx *fasthttp.RequestCtx) {
-	if !ctx.RemoteIP().IsLoopback() {
+	if !front.IsLocal(ctx) {
 		refuseWith(ctx, core.E(core.Denied, "profiles are served to this machine only"))
 		return
 	}

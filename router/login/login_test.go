@@ -170,36 +170,49 @@ func TestGate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := Gate{Clock: func() time.Time { return now }}
 	for i := range burst {
-		if !g.Open("10.0.0.1") {
+		if !g.Open("10.0.0.1", "u") {
 			t.Fatalf("closed after %d failures", i)
 		}
-		g.Failed("10.0.0.1")
+		g.Failed("10.0.0.1", "u")
 	}
-	if g.Open("10.0.0.1") || !g.Open("10.0.0.2") || !g.Open("x") {
+	if g.Open("10.0.0.1", "u") || !g.Open("10.0.0.2", "u") || !g.Open("x", "u") {
 		t.Fatal("the wrong gates are open")
 	}
+	if !g.Open("10.0.0.1", "other") || !g.Open("10.0.0.1", "") {
+		t.Fatal("others behind the same address are shut out")
+	}
 	now = now.Add(pause)
-	if !g.Open("::ffff:10.0.0.1") {
+	if !g.Open("::ffff:10.0.0.1", "u") {
 		t.Fatal("closed though one failure is forgiven")
 	}
-	g.Failed("10.0.0.1")
-	if g.Open("10.0.0.1") {
+	g.Failed("10.0.0.1", "u")
+	if g.Open("10.0.0.1", "u") {
 		t.Fatal("open for more than one")
 	}
 	now = now.Add(burst * pause)
-	if !g.Open("10.0.0.1") || len(g.failed) != 0 {
+	if !g.Open("10.0.0.1", "u") || len(g.failed) != 0 {
 		t.Fatal("nothing is forgotten")
 	}
 	for range burst {
-		g.Failed("2001:db8::1")
+		g.Failed("2001:db8::1", "u")
 	}
-	if g.Open("2001:db8::2") || !g.Open("2001:db8:0:1::1") {
+	if g.Open("2001:db8::2", "u") || !g.Open("2001:db8:0:1::1", "u") {
 		t.Fatal("a network of IPv6 is not one")
 	}
-	for i := range maxAddresses + 100 {
-		g.Failed(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
+	all := Gate{Clock: g.Clock}
+	for i := range allBurst { // of all users together there may be many, not any number
+		if !all.Open("10.0.0.3", fmt.Sprint(i)) {
+			t.Fatalf("closed after %d failures", i)
+		}
+		all.Failed("10.0.0.3", fmt.Sprint(i))
 	}
-	if n := len(g.failed); n > maxAddresses {
+	if all.Open("10.0.0.3", "one more") {
+		t.Fatal("open for all names that there are")
+	}
+	for i := range maxGuesses + 100 {
+		g.Failed(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "u")
+	}
+	if n := len(g.failed); n > maxGuesses {
 		t.Fatalf("%d addresses are kept", n)
 	}
 }

@@ -2,12 +2,12 @@ package manage
 
 import (
 	"encoding/base64"
-	"net"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -24,12 +24,13 @@ func (c *call) login() (err error) {
 		c.user, c.password, ok = strings.Cut(string(text), ":")
 	}
 	if ok {
-		c.principal, err = c.router.Login(c.ctx, c.user, c.password, c.host())
+		c.principal, err = c.router.Login(c.ctx, c.user, c.password, front.Host(c.RequestCtx))
 	}
 	switch {
 	case !ok || core.KindOf(err) == core.Denied:
 		return &refusal{status: 401, Kind: "not_authorized", Reason: "Login failed"}
 	case core.KindOf(err) == core.Limit:
+		c.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 		return &refusal{status: fasthttp.StatusTooManyRequests, Kind: "too_many_requests", Reason: err.Error()}
 	case err != nil:
 		return err
@@ -37,14 +38,6 @@ func (c *call) login() (err error) {
 		return notAuthorised("Not management user")
 	}
 	return nil
-}
-
-// host is the client's address; empty where it has none of IP.
-func (c *call) host() string {
-	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().String()
-	}
-	return ""
 }
 
 func notAuthorised(why string) error { return &refusal{401, "not_authorised", why} }

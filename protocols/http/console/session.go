@@ -172,7 +172,7 @@ func (c *Console) serveSession(ctx *fasthttp.RequestCtx, body func(int) ([]byte,
 func (c *Console) answer(ctx *fasthttp.RequestCtx, until time.Time, user string) error {
 	s := state{LoggedIn: !until.IsZero(), CanUnlock: c.mayUnlock(ctx), HasToken: c.o.Token != "", User: user}
 	if users := c.known(); users != nil {
-		s.HasUsers, s.Anonymous = true, users.Anonymous(ctx.RemoteIP().String())
+		s.HasUsers, s.Anonymous = true, users.Anonymous(front.Host(ctx))
 	}
 	if s.LoggedIn {
 		s.Until = new(until.UTC())
@@ -198,7 +198,10 @@ func (c *Console) logIn(ctx *fasthttp.RequestCtx, text []byte) (user string, err
 		return "", err
 	}
 	if users := c.known(); users != nil {
-		return login.User, users.Login(ctx, login.User, login.Password, ctx.RemoteIP().String())
+		if login.User == "" {
+			return "", &front.Problem{Status: 403, Code: "denied", Detail: "this broker has users: log in with a name and a password"}
+		}
+		return login.User, users.Login(ctx, login.User, login.Password, front.Host(ctx))
 	}
 	return "", c.believe(ctx, login.Token, login.Unlock)
 }
@@ -243,7 +246,7 @@ func (c *Console) mayTry(good bool) bool {
 // the page, by name too. Of a name that somebody else's page has, and that now means this machine,
 // that is not so.
 func (c *Console) mayUnlock(ctx *fasthttp.RequestCtx) bool {
-	return c.known() == nil && c.o.Token == "" && c.o.Loopback && ctx.RemoteIP().IsLoopback() && isLoopback(string(ctx.Host()))
+	return c.known() == nil && c.o.Token == "" && c.o.Loopback && front.IsLocal(ctx) && isLoopback(string(ctx.Host()))
 }
 
 func isLoopback(host string) bool {

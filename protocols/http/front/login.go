@@ -2,7 +2,6 @@ package front
 
 import (
 	"context"
-	"net"
 
 	"github.com/valyala/fasthttp"
 
@@ -19,10 +18,7 @@ type Logins[P any] interface {
 // LogIn says who calls, by the user and password of Basic authentication. While the broker has no users
 // nobody is asked. A refusal is of kind Denied, and the answer asks for credentials then.
 func LogIn[P any](wait context.Context, ctx *fasthttp.RequestCtx, users Logins[P]) (p P, err error) {
-	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
-	if err != nil {
-		host = ""
-	}
+	host := Host(ctx)
 	switch user, password, ok := Basic(ctx); {
 	case ok && users.HasUsers():
 		p, err = users.Login(wait, user, password, host)
@@ -31,8 +27,11 @@ func LogIn[P any](wait context.Context, ctx *fasthttp.RequestCtx, users Logins[P
 	default:
 		p, err = users.Anonymous(host)
 	}
-	if core.KindOf(err) == core.Denied {
+	switch core.KindOf(err) { //nolint:exhaustive // the others say nothing by headers
+	case core.Denied:
 		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, Challenge)
+	case core.Limit: // too many logins have failed
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 	}
 	return p, err
 }

@@ -17,7 +17,7 @@ export const Moment = ({ of }) => html`<span class="mono" title=${time(of)}><spa
 
 // states have the colours of what they mean.
 const good = new Set(['active', 'Stable', 'delivered', 'ready', 'leader', 'closed']);
-const bad = new Set(['disabled', 'dead', 'Dead', 'Unknown']);
+const bad = new Set(['disabled', 'refused', 'dead', 'Dead', 'Unknown']);
 export const State = ({ of }) => html`<${Badge} kind=${good.has(of) ? 'good' : bad.has(of) ? 'bad' : of === 'Empty' ? '' : 'warn'}>${of}<//>`;
 
 export const Failure = ({ error }) => (error ? html`<div class="failure" role="alert">${error.message}</div>` : null);

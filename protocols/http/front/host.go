@@ -1,0 +1,38 @@
+package front
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/valyala/fasthttp"
+)
+
+// forwarded are headers by which proxies say that a request is somebody else's: RFC 7239, RFC 9110, 7.6.3,
+// and those that were there before them.
+var forwarded = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
+
+// Host is the address of a request's client. It is empty where nobody knows it: a proxy on this machine has
+// passed the request on. What that says of whom it is from is not believed, since anybody can say so, but
+// that it is from elsewhere.
+func Host(ctx *fasthttp.RequestCtx) string {
+	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
+	if err != nil {
+		return ""
+	}
+	if isLoopback(host) {
+		for _, name := range forwarded {
+			if ctx.Request.Header.Peek(name) != nil {
+				return ""
+			}
+		}
+	}
+	return host
+}
+
+// IsLocal reports whether a request is from this machine, and no proxy's.
+func IsLocal(ctx *fasthttp.RequestCtx) bool { return isLoopback(Host(ctx)) }
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
