@@ -17,6 +17,8 @@ type Principal struct {
 	anonymous bool          // it is Name because it has shown nothing
 	itself    bool          // the broker: see Itself
 	trusted   bool          // see Trusted
+	behalf    bool          // see Behalf
+	created   int64         // of the user on whose behalf it is, in ms
 }
 
 // Itself is the broker, for a purpose: it alone writes to internal topics and deletes them.
@@ -98,6 +100,9 @@ type Resource struct {
 func (r Resource) String() string {
 	if r.Kind == ResourceCluster {
 		return "the cluster"
+	}
+	if r.Kind == ResourceUser && r.Name.Name == "" {
+		return "users"
 	}
 	if r.Name.Namespace == "" {
 		return kindNames[r.Kind] + " " + r.Name.Name

@@ -24,9 +24,11 @@ func (r *Router) Endpoint(n core.Name) ([]byte, error) {
 	return state.ReadEndpoint(r.state.Store(), n)
 }
 
-// SubscriptionChanges rises with every change of a subscription, or of the note about one's
-// endpoint, that this node has applied.
-func (r *Router) SubscriptionChanges() uint64 { return r.state.SubscriptionChanges() }
+// SubscriptionChanges rises with every change of a subscription, of the note about one's
+// endpoint, and of users and their rights, that this node has applied.
+func (r *Router) SubscriptionChanges() uint64 {
+	return r.state.SubscriptionChanges() + r.state.UsersRevision()
+}
 
 // Failed is an offset that came back to its group, or was put off.
 type Failed = state.Failed

@@ -53,10 +53,19 @@ var nobody = &state.User{}
 
 // isStill reports whether the principal is the user u as it was when it logged in.
 func (p *Principal) isStill(u *state.User) bool {
-	return u != nil && (p.anonymous || p.login == u.Login)
+	switch {
+	case u == nil:
+		return false
+	case p.behalf:
+		return p.created == u.Created
+	}
+	return p.anonymous || p.login == u.Login
 }
 
 func (p *Principal) whyNotSomebody() string {
+	if p.behalf {
+		return "user \"" + p.Name + "\" is gone"
+	}
 	if p.Name == "" || p.login == 0 {
 		return "this broker has users: log in"
 	}

@@ -65,6 +65,22 @@ func (r *Router) SetSubscription(ctx context.Context, p Principal, s Subscriptio
 	return sub, len(res.Body) == 1 && res.Body[0] == 1, err
 }
 
+// AuthorizeReceive checks that p may have the messages of a subscription: it needs to read it, and
+// what it is of. Error kinds: Denied, NotFound (its queue is gone).
+func (r *Router) AuthorizeReceive(p Principal, s *Subscription) error {
+	if err := r.auth.Authorize(p, OpRead, namedGroup(s.Name)); err != nil {
+		return err
+	}
+	if s.Topic.IsZero() {
+		return r.authorizeRead(p, s.Queue)
+	}
+	t, ok := r.state.TopicByID(s.Topic)
+	if !ok {
+		return nil // there is nothing to receive
+	}
+	return r.auth.Authorize(p, OpRead, topicResource(t.Name))
+}
+
 // Subscription finds a subscription. One that this node does not know it asks the leader for.
 func (r *Router) Subscription(ctx context.Context, n core.Name) (*Subscription, error) {
 	s, err := r.KnownSubscription(n)

@@ -106,6 +106,39 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// What goes on in somebody's name goes on as long as he may do it, whatever his password is, and not for
+// somebody else of his name.
+func TestBehalf(t *testing.T) {
+	r, _ := routertest.Start(t, nil)
+	before := r.OwnerOf(local)
+	admin := withUsers(t, r)
+	bills := router.Resource{Kind: router.ResourceTopic, Name: core.TopicName("bills")}
+	may := func(o router.Owner) error { return r.Authorize(router.Behalf(o, "test", ""), router.OpRead, bills) }
+	alice := login(t, r, "alice")
+	owner := r.OwnerOf(alice)
+	if before != (router.Owner{}) || owner.User != "alice" {
+		t.Fatal(before, owner)
+	}
+	if _, err := r.SetUser(t.Context(), admin, "alice", router.UserChange{Password: new("other")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(may(before), may(owner)); err != nil {
+		t.Error(err)
+	}
+	gone := r.OwnerOf(alice) // who has not logged in again
+	for _, o := range []router.Owner{r.OwnerOf(admin), r.OwnerOf(local), gone, {User: "alice", Created: owner.Created + 1}} {
+		if err := may(o); core.KindOf(err) != core.Denied {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if err := r.DeleteUser(t.Context(), admin, "alice", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := may(owner); core.KindOf(err) != core.Denied || err.Error() != `user "alice" is gone` {
+		t.Error(err)
+	}
+}
+
 // While there are no users everybody may do everything, and guest logs in from here; not afterwards.
 func TestWithoutUsers(t *testing.T) {
 	r, _ := routertest.Start(t, nil)

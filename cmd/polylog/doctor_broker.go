@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (d *doctor) broker(ctx context.Context, c *rest.Client) {
 	}
 	h, sent, err := d.health(ctx, c)
 	if err != nil {
-		d.fail("cluster", "look at the broker's log", "it cannot be asked: %v", err)
+		d.fail("cluster", whatToDo(err), "it cannot be asked: %v", err)
 		return
 	}
 	d.quorum(h)
@@ -36,9 +37,17 @@ func (d *doctor) broker(ctx context.Context, c *rest.Client) {
 		do    func(context.Context, *rest.Client) error
 	}{{"groups", d.groups}, {"queues", d.queues}, {"dead letters", d.deadLetters}, {"webhooks", d.webhooks}} {
 		if err := one.do(ctx, c); err != nil {
-			d.fail(one.check, "look at the broker's log", "they cannot be asked for: %v", err)
+			d.fail(one.check, whatToDo(err), "they cannot be asked for: %v", err)
 		}
 	}
+}
+
+// whatToDo is said where the broker would not answer.
+func whatToDo(err error) string {
+	if p, ok := errors.AsType[*rest.Problem](err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
+		return "log in as somebody with the tag monitoring: see --user"
+	}
+	return "look at the broker's log"
 }
 
 // reachable asks every address that was given; false where none answers.
@@ -278,6 +287,9 @@ func (d *doctor) webhooks(ctx context.Context, c *rest.Client) error {
 		case "failing":
 			bad++
 			d.warn("webhook "+s.Name, "polylog subscription attempts "+s.Name+" shows what its endpoint answers", "every request fails: %s", s.Push.LastError)
+		case "refused":
+			bad++
+			d.fail("webhook "+s.Name, "give the user the right, or set the subscription as somebody who has it", "nothing is sent: %s", s.Push.Refused)
 		case "disabled":
 			bad++
 			d.fail("webhook "+s.Name, "mend the endpoint, then: polylog subscription resume "+s.Name, "it is switched off: %s", s.Push.LastError)

@@ -51,6 +51,7 @@ type pushed struct {
 	Secrets       []secretHint `json:"secrets"`
 	Secret        string       `json:"secret"`
 	State         string       `json:"state"`
+	Refused       string       `json:"refused"`
 	FailingSince  *time.Time   `json:"failingSince"`
 	DisabledAt    *time.Time   `json:"disabledAt"`
 	LastError     string       `json:"lastError"`

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -165,8 +166,14 @@ func (e *events) run(c *call, conn net.Conn) {
 	defer idle.Stop()
 	for {
 		more, err := e.pass(c, send)
+		select {
+		case <-c.over:
+			err = errLoggedOut
+		default:
+		}
 		if err != nil {
 			p := *problemOf(err)
+			p.Title = http.StatusText(p.Status)
 			if text, err := json.Marshal(&p); err == nil {
 				send(append(append([]byte("event: error\ndata: "), text...), "\n\n"...))
 			}
@@ -189,6 +196,7 @@ func (e *events) run(c *call, conn net.Conn) {
 			if !send([]byte(": hb\n\n")) {
 				return
 			}
+		case <-c.over:
 		case <-gone:
 			return
 		case <-c.api.ctx.Done():

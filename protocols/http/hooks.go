@@ -24,7 +24,9 @@ type hookJSON struct {
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace"`
 	Created   time.Time `json:"created"`
-	Path      string    `json:"path"` // where its senders post to
+	Path      string    `json:"path"`              // where its senders post to
+	Owner     string    `json:"owner,omitempty"`   // user who has set it: its messages count as written by that one
+	Refused   string    `json:"refused,omitempty"` // why the owner may not write to the topic: nothing is stored
 	hook.Settings
 	Secrets []subscription.SecretInfo `json:"secrets"`
 	Secret  string                    `json:"secret,omitempty"` // a new one, this once
@@ -34,7 +36,14 @@ type hookJSON struct {
 type keptHook struct {
 	*router.Hook
 	settings hook.Settings
+	owner    router.Owner
 	secrets  subscription.Secrets
+}
+
+// ownedSettings are a hook's settings as the log keeps them.
+type ownedSettings struct {
+	*hook.Settings
+	Owner *router.Owner `json:"owner,omitempty"` // nil: nobody in particular
 }
 
 // readHook reads what the log keeps of a hook. Of a new one nothing is there yet.
@@ -43,7 +52,7 @@ func readHook(h *router.Hook) (k keptHook, err error) {
 	if h.Revision == 0 {
 		return k, nil
 	}
-	if err = json.Unmarshal([]byte(h.Settings), &k.settings); err == nil {
+	if err = json.Unmarshal([]byte(h.Settings), &ownedSettings{&k.settings, &k.owner}); err == nil {
 		err = json.Unmarshal([]byte(h.Secrets), &k.secrets)
 	}
 	return k, err
@@ -51,7 +60,11 @@ func readHook(h *router.Hook) (k keptHook, err error) {
 
 // write puts what was changed into the texts that the log keeps.
 func (k *keptHook) write() error {
-	settings, err := json.Marshal(&k.settings)
+	owned := ownedSettings{&k.settings, &k.owner}
+	if k.owner == (router.Owner{}) {
+		owned.Owner = nil
+	}
+	settings, err := json.Marshal(&owned)
 	if err != nil {
 		return err
 	}
@@ -60,10 +73,19 @@ func (k *keptHook) write() error {
 	return err
 }
 
+// principal is who writes what a sender's host has sent.
+func (k *keptHook) principal(host string) router.Principal {
+	return router.Behalf(k.owner, "hooks", host)
+}
+
 func (c *call) jsonOfHook(k *keptHook) hookJSON {
 	j := hookJSON{
 		Name: k.Name.Name, Namespace: k.Name.Namespace, Created: front.Time(k.Created), Path: hookPath(k.Name),
-		Settings: k.settings, Secrets: []subscription.SecretInfo{},
+		Owner: k.owner.User, Settings: k.settings, Secrets: []subscription.SecretInfo{},
+	}
+	topic := router.Resource{Kind: router.ResourceTopic, Name: core.Name{Namespace: k.Name.Namespace, Name: k.settings.Topic}}
+	if err := c.router.Authorize(k.principal(c.principal.Host), router.OpWrite, topic); err != nil {
+		j.Refused = err.Error()
 	}
 	for _, one := range k.secrets.Current(c.srv.opts.now()) {
 		j.Secrets = append(j.Secrets, one.Info())
@@ -158,7 +180,7 @@ func putHook(c *call) error {
 			}
 			k.secrets.Signing, generated = []subscription.Secret{one}, one.Key
 		}
-		k.settings = *s
+		k.settings, k.owner = *s, c.router.OwnerOf(c.principal)
 		return nil
 	})
 	if err != nil {

@@ -216,8 +216,12 @@ func (p *puller) firstWait() time.Duration {
 const noWait = 100 * time.Millisecond
 
 // take takes what is there. It is true where more may come at once, since a partition has
-// given all that it was asked for.
+// given all that it was asked for. What came was published after all that this node has applied: so who may
+// not read any more gets nothing that came later.
 func (p *puller) take() (more bool, err error) {
+	if err := p.src.may(); err != nil {
+		return false, err
+	}
 	var ds []router.Delivery
 	for i := range p.parts {
 		part := &p.parts[i]

@@ -30,8 +30,9 @@ type pushJSON struct {
 	subscription.Push
 	HeaderNames  []string                  `json:"headerNames,omitempty"`
 	Secrets      []subscription.SecretInfo `json:"secrets"`
-	Secret       string                    `json:"secret,omitempty"` // a new one, this once
-	State        string                    `json:"state"`            // active, failing, paused or disabled
+	Secret       string                    `json:"secret,omitempty"`  // a new one, this once
+	State        string                    `json:"state"`             // active, failing, paused, disabled or refused
+	Refused      string                    `json:"refused,omitempty"` // why its owner may not have the messages
 	webhook.Note                           // how it is
 }
 
@@ -141,7 +142,16 @@ func (c *call) jsonOfPush(s *router.Subscription, push *subscription.Push) (*pus
 		return nil, err
 	}
 	j.EnabledAt = nil // what it asks for is done in a moment
+	owner, err := subscription.OwnerOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := webhook.MayReceive(c.router, owner, s); err != nil {
+		j.Refused = err.Error()
+	}
 	switch {
+	case j.Refused != "":
+		j.State = "refused"
 	case j.DisabledAt != nil:
 		j.State = "disabled"
 	case push.Paused:
@@ -267,9 +277,13 @@ func rotateSecret(c *call) error {
 	return c.answer(200, j)
 }
 
-// saveOptions changes the options and secrets of a subscription.
-func (c *call) saveOptions(s *router.Subscription, o *subscription.Options, x *subscription.Secrets) (err error) {
-	if s.Attributes, err = subscription.Attributes(o, x); err != nil {
+// saveOptions changes the options and secrets of a subscription, which stays whose it is.
+func (c *call) saveOptions(s *router.Subscription, o *subscription.Options, x *subscription.Secrets) error {
+	owner, err := subscription.OwnerOf(s)
+	if err != nil {
+		return err
+	}
+	if s.Attributes, err = subscription.Attributes(o, x, owner); err != nil {
 		return err
 	}
 	spec := router.SubscriptionSpec{Name: s.Name, From: router.FromStart, Config: s.AckConfig}

@@ -77,7 +77,7 @@ func receive(c *call) error {
 	if err := claim.Verify(body); err != nil {
 		return c.refuseHook(k, err)
 	}
-	c.principal = router.Trusted("hooks", c.principal.Host) // whoever set the hook may write to its topic
+	c.principal = k.principal(c.principal.Host)
 	m := incoming{partition: -1, Message: message.Message{
 		Time: c.srv.opts.now(), Priority: -1, Value: body, MessageID: s.ID.Find(header, body), Type: s.Type.Find(header, body),
 		ContentType: string(c.Request.Header.ContentType()), ContentEncoding: string(c.Request.Header.ContentEncoding()),
@@ -101,10 +101,14 @@ func receive(c *call) error {
 
 // store publishes what a hook got, once.
 func (c *call) store(k *keptHook, m *incoming) error {
-	t, err := c.topicToWrite(core.Name{Namespace: k.Name.Namespace, Name: k.settings.Topic})
-	if core.KindOf(err) == core.NotFound {
+	n, t := core.Name{Namespace: k.Name.Namespace, Name: k.settings.Topic}, (*router.Topic)(nil)
+	err := c.may(router.OpWrite, router.ResourceTopic, n)
+	if err == nil {
+		t, err = c.topicToWrite(n)
+	}
+	if kind := core.KindOf(err); kind == core.NotFound || kind == core.Denied {
 		// The sender has nothing to do with it, and is to come again.
-		c.srv.opts.Logger.Warn("a webhook cannot be stored: its topic does not exist", "hook", k.Name, "topic", k.settings.Topic)
+		c.srv.opts.Logger.Warn("a webhook cannot be stored", "hook", k.Name, "topic", k.settings.Topic, "err", err)
 		err = core.E(core.Unavailable, "the hook cannot store anything now")
 	}
 	if err != nil {

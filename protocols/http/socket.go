@@ -121,6 +121,8 @@ func closeCode(err error) int {
 		return websocket.CloseGoingAway
 	case core.Invalid:
 		return websocket.CloseUnsupportedData
+	case core.Denied:
+		return websocket.ClosePolicyViolation
 	default:
 		return websocket.CloseInternalServerErr
 	}
@@ -172,6 +174,8 @@ func (s *socket) serve(read <-chan error) error {
 			}
 		case err := <-read:
 			return err
+		case <-s.over:
+			return errLoggedOut
 		case <-s.api.ctx.Done():
 			return errStreamsEnd
 		}

@@ -20,6 +20,7 @@ type source struct {
 	ensure  func(context.Context) error // gives new partitions their group; nil: there are none
 	single  bool                        // one consumer at a time gets messages
 	changed func() bool                 // whether it may be another one by now; nil: it never is
+	may     func() error                // why the client may not have the messages any more
 }
 
 // sourceOf is a subscription as a source.
@@ -69,6 +70,10 @@ func (c *call) source() (*source, error) {
 			return nil, err
 		}
 		src, err := c.sourceOf(s)
+		if err == nil {
+			src.may = func() error { return c.router.AuthorizeReceive(c.principal, s) }
+			err = src.may()
+		}
 		if err == nil && src.options.Push != nil {
 			err = core.E(core.Conflict, "the messages of subscription %s are pushed to its endpoint", s.Name)
 		}
@@ -81,6 +86,7 @@ func (c *call) source() (*source, error) {
 	return &source{
 		queues: []core.QueueID{q.ID}, single: q.SingleActive,
 		options: subscription.Options{AckDeadlineMs: subscription.DefaultDeadline},
+		may:     func() error { return c.may(router.OpRead, router.ResourceQueue, q.Name) },
 	}, nil
 }
 

@@ -30,8 +30,11 @@ const (
 // writeTime is how long a reader may take for a write of n bytes.
 func writeTime(n int) time.Duration { return writeWait + time.Duration(n)*time.Second/writeRate }
 
-// errStreamsEnd is why a stream ends where its node does.
-var errStreamsEnd = core.E(core.Closed, "this node is shutting down")
+// Why streams end: their node does, or their client is not who it was.
+var (
+	errStreamsEnd = core.E(core.Closed, "this node is shutting down")
+	errLoggedOut  = core.E(core.Denied, "the user is gone, has another password, or there was none: log in again")
+)
 
 // stream serves the connection of the call after it, until fn returns or the data plane is
 // closed. fn gets a call without a request.
@@ -39,7 +42,8 @@ func (c *call) stream(fn func(*call, net.Conn)) error {
 	if c.streams.Load() >= maxStreams {
 		return core.E(core.Unavailable, "this node has %d streams already", maxStreams)
 	}
-	later := &call{api: c.api, params: c.params, namespace: c.namespace, principal: c.principal, ctx: c.api.ctx}
+	over := make(chan struct{})
+	later := &call{api: c.api, params: c.params, namespace: c.namespace, principal: c.principal, ctx: c.api.ctx, over: over}
 	c.HijackSetNoResponse(true)
 	c.Hijack(func(conn net.Conn) { // which fasthttp does not call where the connection has ended meanwhile
 		if !later.enter() {
@@ -61,7 +65,10 @@ func (c *call) stream(fn func(*call, net.Conn)) error {
 		}
 		defer later.srv.connected(t.below)() // front has it no more
 		defer context.AfterFunc(later.ctx, t.hurry)()
-		defer later.router.WhileLoggedIn(later.principal, func() { _ = t.Close() })()
+		defer later.router.WhileLoggedIn(later.principal, func() {
+			close(over)
+			t.hurry()
+		})()
 		fn(later, t)
 	})
 	return nil

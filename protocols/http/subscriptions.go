@@ -45,13 +45,19 @@ type subscriptionJSON struct {
 	Namespace string    `json:"namespace"`
 	Created   time.Time `json:"created"`
 	Orphaned  bool      `json:"orphaned,omitempty"` // what it is of was deleted
+	Owner     string    `json:"owner,omitempty"`    // user who has set it, whose rights count for what is pushed
 	subscriptionSpec
 	Push   *pushJSON   `json:"push,omitempty"`
 	Counts *countsJSON `json:"counts,omitempty"`
 }
 
 func (c *call) jsonOfSubscription(s *router.Subscription) (j subscriptionJSON, err error) {
+	owner, err := subscription.OwnerOf(s)
+	if err != nil {
+		return j, err
+	}
 	j = subscriptionJSON{Name: s.Name.Name, Namespace: s.Name.Namespace, Created: front.Time(s.Created)}
+	j.Owner = owner.User
 	if j.Options, err = subscription.OptionsOf(s); err != nil {
 		return j, err
 	}
@@ -249,7 +255,7 @@ func putSubscription(c *call) error {
 	if err != nil {
 		return err
 	}
-	if s.Config.Attributes, err = subscription.Attributes(&spec.Options, &p.secrets); err != nil {
+	if s.Config.Attributes, err = subscription.Attributes(&spec.Options, &p.secrets, c.router.OwnerOf(c.principal)); err != nil {
 		return err
 	}
 	if err := c.needQueue(s.Config.DeadLetter); err != nil {

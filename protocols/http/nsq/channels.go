@@ -81,7 +81,7 @@ func createChannel(c *call) error {
 	if err := c.dropOrphan(spec.Name); err != nil {
 		return err
 	}
-	if spec.Config.Attributes, err = subscription.Attributes(&subscription.Options{AckDeadlineMs: ackDeadline}, nil); err != nil {
+	if spec.Config.Attributes, err = subscription.Attributes(&subscription.Options{AckDeadlineMs: ackDeadline}, nil, c.router.OwnerOf(c.principal)); err != nil {
 		return err
 	}
 	_, _, err = c.router.SetSubscription(c.ctx, c.principal, spec)

@@ -64,16 +64,26 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// optionsAttribute has the options, router.SecretAttribute the secrets.
-const optionsAttribute = "http"
+// optionsAttribute has the options, router.SecretAttribute the secrets, ownerAttribute whose it is.
+const (
+	optionsAttribute = "http"
+	ownerAttribute   = "owner"
+)
 
-// Attributes are what the log keeps of options and secrets.
-func Attributes(o *Options, s *Secrets) (map[string]string, error) {
+// Attributes are what the log keeps of options and secrets, and of whoever's rights count for what is
+// pushed.
+func Attributes(o *Options, s *Secrets, owner router.Owner) (map[string]string, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]string{optionsAttribute: string(text)}
+	if owner != (router.Owner{}) {
+		if text, err = json.Marshal(owner); err != nil {
+			return nil, err
+		}
+		all[ownerAttribute] = string(text)
+	}
 	if o.Push != nil && s != nil {
 		if text, err = json.Marshal(s); err != nil {
 			return nil, err
@@ -87,6 +97,14 @@ func Attributes(o *Options, s *Secrets) (map[string]string, error) {
 func OptionsOf(s *router.Subscription) (o Options, err error) {
 	o.AckDeadlineMs = DefaultDeadline
 	if text := s.Attributes[optionsAttribute]; text != "" {
+		err = json.Unmarshal([]byte(text), &o)
+	}
+	return o, err
+}
+
+// OwnerOf is whose a subscription is.
+func OwnerOf(s *router.Subscription) (o router.Owner, err error) {
+	if text := s.Attributes[ownerAttribute]; text != "" {
 		err = json.Unmarshal([]byte(text), &o)
 	}
 	return o, err

@@ -21,6 +21,7 @@ import (
 type endpoint struct {
 	e       *Engine
 	sub     *router.Subscription
+	owner   router.Owner
 	enabled time.Time // when somebody had it sent to again, last; zero: nobody did
 	options subscription.Options
 	push    *subscription.Push
@@ -74,9 +75,9 @@ const (
 // stopGrace is how long requests that are under way have to end when the endpoint stops.
 const stopGrace = 2 * time.Second
 
-func newEndpoint(e *Engine, s *router.Subscription, note Note) (*endpoint, error) {
+func newEndpoint(e *Engine, s *router.Subscription, owner router.Owner, note Note) (*endpoint, error) {
 	p := &endpoint{
-		e: e, sub: s, note: note, ended: make(chan struct{}),
+		e: e, sub: s, owner: owner, note: note, ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), window: firstWindow,
 	}
 	var err error
@@ -241,15 +242,15 @@ func (p *endpoint) start(ctx context.Context, now time.Time) time.Duration {
 // isOf reports whether the endpoint is of a subscription as it is.
 func (p *endpoint) isOf(s *router.Subscription) bool { return reflect.DeepEqual(p.sub, s) }
 
-// current reports whether the subscription is still what is pushed here. Where it is not the engine is about to notice,
-// and nothing is sent until then: whoever changed it and had the answer counts on that for what is published next. A
+// current reports whether the subscription is still what is pushed here, and its owner may have it. Where not the engine is about
+// to notice, and nothing is sent until then: whoever changed it and had the answer counts on that for what is published next. A
 // message is taken after all that was applied before it, so that what is looked at here is no older than the message.
 func (p *endpoint) current() bool {
 	s, err := p.e.router.KnownSubscription(p.sub.Name)
 	if err != nil {
 		p.e.logger.Warn("a push subscription cannot be read", "subscription", p.sub.Name, "err", err)
 	}
-	return err == nil && p.isOf(s)
+	return err == nil && p.isOf(s) && MayReceive(p.e.router, p.owner, s) == nil
 }
 
 // idleWait is how long an endpoint sleeps that waits for nothing but messages and answers.

@@ -223,6 +223,17 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 	if o, err := subscription.OptionsOf(s); err != nil || o.Push != nil && o.Push.Paused {
 		return err
 	}
+	owner, err := subscription.OwnerOf(s)
+	if err != nil {
+		return err
+	}
+	old := e.endpoints[s.Name]
+	if err := MayReceive(e.router, owner, s); err != nil {
+		if old != nil && !old.stopped {
+			e.logger.Warn("a subscription is not pushed any more, until its owner may read it or somebody else sets it", "subscription", s.Name, "err", err)
+		}
+		return nil
+	}
 	partitions := 0
 	if t, ok := e.router.TopicByID(s.Topic); ok {
 		partitions = len(t.Partitions)
@@ -234,12 +245,11 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 		redrive = q.ID
 	}
 	wanted[s.Name] = true
-	old := e.endpoints[s.Name]
 	enabled := note.EnabledAt != nil && (old == nil || !note.EnabledAt.Equal(old.enabled))
 	if old != nil && !old.stopped && old.isOf(s) && old.partitions == partitions && old.redrive == redrive && !enabled {
 		return nil
 	}
-	p, err := newEndpoint(e, s, note)
+	p, err := newEndpoint(e, s, owner, note)
 	if err != nil {
 		return err
 	}
@@ -256,6 +266,15 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 		p.run(run)
 	})
 	return nil
+}
+
+// MayReceive is why the owner of a subscription may not have its messages; nil: it may.
+func MayReceive(r *router.Router, owner router.Owner, s *router.Subscription) error {
+	err := r.AuthorizeReceive(router.Behalf(owner, "webhooks", ""), s)
+	if core.KindOf(err) == core.Denied {
+		return err
+	}
+	return nil // that there is nothing to receive is for others to say
 }
 
 // stopAll ends all endpoints, and waits until they have.
