@@ -41,6 +41,15 @@ type UserChange struct {
 	Password *string
 	// Credentials are in place of Password, for who has it from elsewhere.
 	Credentials *[]ScramCredential
+	Rights      []Grant // in place of those in their namespaces; others stay
+}
+
+// Grant is what a user is to be allowed in a namespace.
+type Grant = state.Grant
+
+// Everything is all rights in a namespace.
+func Everything(namespace string) Grant {
+	return Grant{Namespace: namespace, Configure: ".*", Write: ".*", Read: ".*"}
 }
 
 func userResource(name string) Resource {
@@ -58,15 +67,15 @@ func (r *Router) authorizeUsers(p Principal, name string) error {
 
 // SetUser creates a user, or changes what the change says. A user may change its own password.
 // Error kinds: Invalid, Denied, Exists, NotFound, Limit, Conflict (it is, or would have been, the
-// only one who can make users).
+// only one who can make users; there are users, and it was to be the first).
 func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserChange) (created bool, err error) {
-	own := c.There && c.Tags == nil && c.Credentials == nil && p.Name == name && p.login > 0 && r.current(&p)
+	own := c.There && c.Tags == nil && c.Credentials == nil && len(c.Rights) == 0 && p.Name == name && p.login > 0 && r.current(&p)
 	if !own {
 		if err := r.authorizeUsers(p, name); err != nil {
 			return false, err
 		}
 	}
-	cmd := state.SetUser{Name: name}
+	cmd := state.SetUser{Name: name, Grants: c.Rights}
 	switch {
 	case !r.state.HasUsers():
 		cmd.Must = state.MustBeFirst // whoever else makes one meanwhile has not asked us
@@ -90,6 +99,9 @@ func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserCh
 		cmd.SetCredentials = true
 	}
 	res, err := r.propose(ctx, cmd.Command())
+	if err == nil && cmd.Must == state.MustBeFirst {
+		r.logger.Info("there are users from now on, and everybody has to log in", "first", name)
+	}
 	return err == nil && len(res.Body) == 1 && res.Body[0] == 1, err
 }
 
@@ -139,7 +151,7 @@ func (r *Router) AlterCredentials(ctx context.Context, p Principal, name string,
 }
 
 // DeleteUser deletes a user and ends its connections. The last one of all goes only where last is
-// true: the broker asks nobody who they are then. Error kinds: Denied, NotFound, Conflict.
+// true, and no other does then: the broker asks nobody who they are afterwards. Error kinds: Denied, NotFound, Conflict.
 func (r *Router) DeleteUser(ctx context.Context, p Principal, name string, last bool) error {
 	if err := r.auth.Authorize(p, OpAlter, userResource(name)); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,13 @@ func (a *apiFlags) call(ctx context.Context, do func(context.Context, *rest.Clie
 		return err
 	}
 	defer c.Close()
-	return do(ctx, c)
+	err = do(ctx, c)
+	if p, ok := errors.AsType[*rest.Problem](err); ok && p.Status == http.StatusUnauthorized && a.as != nil {
+		if user, _ := a.as.named(); user == "" {
+			return fmt.Errorf("%w (see --user)", err)
+		}
+	}
+	return err
 }
 
 // verb is a verb that calls the broker.

@@ -75,9 +75,11 @@ func (c *credentials) get() (user, password string, err error) {
 	case file == "" && !c.piped && !isTerminal(c.process.in):
 		return "", "", usageError{fmt.Errorf("where is the password of %s? see --user-password-file, or %s", user, config.PasswordFileEnv)}
 	}
-	c.pass, err = c.process.password(file, "Password of "+user, false)
-	c.known = err == nil
-	return user, c.pass, err
+	if c.pass, err = c.process.password(file, "Password of "+user, false); err != nil {
+		return "", "", passwordOf(user, "--user-password-file", err)
+	}
+	c.known = true
+	return user, c.pass, nil
 }
 
 func isTerminal(in io.Reader) bool {
@@ -92,17 +94,27 @@ const maxPasswordLine = 4 << 10
 // it is asked for, twice where it is new. It is never an argument: others on the machine see those.
 func (p *process) password(file, prompt string, isNew bool) (string, error) {
 	in := p.in
-	if file != "" && file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return "", err
-		}
-		defer f.Close() //nolint:errcheck // it was only read
-		in = f
-	} else if isTerminal(in) {
+	switch {
+	case file != "" && file != "-":
+		return firstLineOf(file)
+	case isTerminal(in):
 		return p.ask(in.(*os.File), prompt, isNew)
 	}
 	return firstLine(in)
+}
+
+// firstLineOf is the password in a file.
+func firstLineOf(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	text, err := firstLine(f)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return text, nil
 }
 
 func firstLine(in io.Reader) (string, error) {
@@ -111,7 +123,7 @@ func firstLine(in io.Reader) (string, error) {
 		return "", err
 	}
 	if text = strings.TrimRight(text, "\r\n"); text == "" {
-		return "", errors.New("the password is empty")
+		return "", errors.New("the first line is empty")
 	}
 	return text, nil
 }

@@ -33,6 +33,9 @@ func newServe(p *process) *cobra.Command {
 
 // serve runs a broker until ctx ends or it cannot go on.
 func serve(ctx context.Context, c *config.Config, p *process) error {
+	if err := checkFirstUser(c); err != nil {
+		return err
+	}
 	log := newLogger(c, p.err)
 	b := newBroker(ctx, c, log, func(err error) { die(p.err, explain(c.DataDir, err)) })
 	err := b.start()

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,153 +10,106 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"polylog/cmd/polylog/rest"
 	"polylog/core"
 )
 
-// userFlags are the flags of the verbs about users.
-type userFlags struct {
-	process   *process
-	as        credentials
-	server    string
-	namespace string
-	timeout   time.Duration
-}
-
 func newUser(p *process) *cobra.Command {
-	u := &userFlags{process: p, as: credentials{process: p, piped: true}}
+	a := &apiFlags{process: p}
 	cmd := &cobra.Command{
 		Use: "user", Short: "List, add, change and delete users and their rights", Args: cobra.NoArgs, RunE: verbMissing,
 		Long: "While there is no user the broker asks nobody who they are;\n" +
 			"the first one has to be an administrator, and is added on the broker's own machine:\n\n" +
 			"  polylog user add admin --tag administrator\n\n" +
-			"Passwords are asked for, or come from standard input or a file.",
+			"From then on everybody has to log in. Passwords are asked for, or come from standard\n" +
+			"input or a file.",
 	}
-	f := cmd.PersistentFlags()
-	f.StringVarP(&u.server, "server", "s", "127.0.0.1:8080", "address of the broker's HTTP interface")
-	f.DurationVar(&u.timeout, "timeout", 30*time.Second, "how long to wait for the broker")
-	u.as.add(cmd)
-	cmd.AddCommand(userList(u), userAdd(u), userPassword(u), userTag(u), userDelete(u), userGrant(u), userRevoke(u))
+	a.addAddress(cmd)
+	a.as.piped = true
+	cmd.AddCommand(userList(a), userAdd(a), userPassword(a), userTag(a), userDelete(a), userGrant(a), userRevoke(a))
+	a.completeArgs(cmd, "users", "password", "tag", "delete", "grant", "revoke")
 	return cmd
 }
 
-// userInfo is a user, as the interface has it.
-type userInfo struct {
-	Name        string   `json:"name"`
-	Tags        []string `json:"tags"`
-	HasPassword bool     `json:"hasPassword"`
-	Rights      []struct {
-		Namespace string `json:"namespace"`
-		Configure string `json:"configure"`
-		Write     string `json:"write"`
-		Read      string `json:"read"`
-	} `json:"rights"`
+// user is what the verbs show of one.
+type user struct {
+	Name   string   `json:"name"`
+	Tags   []string `json:"tags"`
+	Rights []rights `json:"rights"`
 }
 
-func userList(u *userFlags) *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List users, their tags and rights", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return usageError{fmt.Errorf("output %q is neither table nor json", output)}
+// rights are what a user may do in a namespace: regular expressions on names.
+type rights struct {
+	Namespace string `json:"namespace,omitempty"`
+	Configure string `json:"configure"`
+	Write     string `json:"write"`
+	Read      string `json:"read"`
+}
+
+func userList(a *apiFlags) *cobra.Command {
+	cmd := a.verb("list", "List users, their tags and rights", cobra.NoArgs, func(ctx context.Context, c *rest.Client, _ []string) error {
+		return list(ctx, a, c, rest.Request{Path: c.Path("users")}, "users", "USER\tTAGS\tNAMESPACE\tCONFIGURE\tWRITE\tREAD", func(w io.Writer, u *user) {
+			tags := cmp.Or(strings.Join(u.Tags, ","), "-")
+			if len(u.Rights) == 0 {
+				row(w, u.Name, tags, "-", "-", "-", "-")
 			}
-			as, err := u.login()
-			if err != nil {
-				return err
+			for _, g := range u.Rights { // a row for each namespace
+				row(w, u.Name, tags, g.Namespace, quoted(g.Configure), quoted(g.Write), quoted(g.Read))
 			}
-			all := []json.RawMessage{}
-			for after := ""; ; {
-				var page struct {
-					Users []json.RawMessage `json:"users"`
-					Next  string            `json:"next"`
-				}
-				if err := as.call(cmd.Context(), http.MethodGet, "/v1/users?limit=1000&cursor="+url.QueryEscape(after), nil, &page); err != nil {
-					return err
-				}
-				all = append(all, page.Users...)
-				if after = page.Next; after == "" {
-					break
-				}
-			}
-			if output == "json" {
-				e := json.NewEncoder(u.process.out)
-				e.SetIndent("", "  ")
-				return e.Encode(all)
-			}
-			return u.table(all)
-		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+		})
+	})
+	addOutput(cmd, &a.output)
 	return cmd
 }
 
-// table shows users, a row for each namespace that they have rights in.
-func (u *userFlags) table(all []json.RawMessage) error {
-	w := tabwriter.NewWriter(u.process.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "USER\tTAGS\tNAMESPACE\tCONFIGURE\tWRITE\tREAD") // a tabwriter repeats its error at Flush
-	or := func(text, none string) string {
-		if text == "" {
-			return none
-		}
-		return fmt.Sprintf("%q", text)
+// quoted is an expression in a table; a dash where it matches nothing.
+func quoted(expression string) string {
+	if expression == "" {
+		return "-"
 	}
-	for _, raw := range all {
-		var one userInfo
-		if err := json.Unmarshal(raw, &one); err != nil {
-			return err
-		}
-		tags := strings.Join(one.Tags, ",")
-		if tags == "" {
-			tags = "-"
-		}
-		if len(one.Rights) == 0 {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\n", one.Name, tags)
-		}
-		for _, g := range one.Rights {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", one.Name, tags, g.Namespace, or(g.Configure, "-"), or(g.Write, "-"), or(g.Read, "-"))
-		}
-	}
-	return w.Flush()
+	return fmt.Sprintf("%q", expression)
 }
 
-func userAdd(u *userFlags) *cobra.Command {
+// putUser says what a user is to be; isNew, whether it must be new or must be there.
+func putUser(ctx context.Context, c *rest.Client, name string, isNew bool, body map[string]any) error {
+	b, err := rest.JSON(body)
+	if err != nil {
+		return err
+	}
+	return c.Do(ctx, rest.Request{Method: http.MethodPut, Path: c.Path("users", name), Query: url.Values{"new": {fmt.Sprint(isNew)}}, Body: b}, nil)
+}
+
+func userAdd(a *apiFlags) *cobra.Command {
 	var tags []string
 	var file string
 	var without, noRights bool
-	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Add a user; an administrator may do everything in the default namespace, others nothing yet", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			as, err := u.login()
-			if err != nil {
-				return err
-			}
-			name, password := args[0], ""
+	cmd := a.verb("add NAME", "Add a user; an administrator may do everything in the default namespace, others nothing yet", cobra.ExactArgs(1),
+		func(ctx context.Context, c *rest.Client, args []string) error {
+			name, body := args[0], map[string]any{"tags": append([]string{}, tags...)}
 			if !without {
-				if password, err = u.process.password(file, "Password for "+name, true); err != nil {
-					return err
+				password, err := a.process.password(file, "Password for "+name, true)
+				if err != nil {
+					return passwordOf(name, "--password-file", err)
 				}
-			}
-			body := map[string]any{"password": password, "tags": append([]string{}, tags...)}
-			if err := as.call(cmd.Context(), http.MethodPut, userPath(name)+"?new=true", body, nil); err != nil {
-				return fmt.Errorf("add user %s: %w", name, err)
+				body["password"] = password
 			}
 			if slices.Contains(tags, "administrator") && !noRights {
-				if as.user == "" { // it was the first one
-					as.user, as.password = name, password
-				}
-				all := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
-				if err := as.call(cmd.Context(), http.MethodPut, rightsPath(name, core.DefaultNamespace), all, nil); err != nil {
-					return fmt.Errorf("user %s is added, but has no rights: %w", name, err)
-				}
+				body["rights"] = []rights{{core.DefaultNamespace, ".*", ".*", ".*"}}
 			}
-			return u.say("user %s added\n", name)
-		},
-	}
+			if err := putUser(ctx, c, name, true, body); err != nil {
+				return fmt.Errorf("add user %s: %w", name, err)
+			}
+			if err := a.say("user %s added", name); err != nil {
+				return err
+			}
+			if asked, _ := a.as.named(); asked == "" { // which only the first one is for
+				return a.say("It is the first: everybody has to log in from now on, and clients that did not are cut off.")
+			}
+			return nil
+		})
 	f := cmd.Flags()
 	f.StringSliceVar(&tags, "tag", nil, "administrator, monitoring, policymaker, management, or any other text")
 	f.StringVar(&file, "password-file", "", "file with the new user's password in its first line; - is standard input")
@@ -166,171 +118,92 @@ func userAdd(u *userFlags) *cobra.Command {
 	return cmd
 }
 
-func userPassword(u *userFlags) *cobra.Command {
+// passwordOf says whose password cannot be had, and by which flag it comes.
+func passwordOf(name, flag string, err error) error {
+	return fmt.Errorf("the password of %s, of standard input or %s: %w", name, flag, err)
+}
+
+func userPassword(a *apiFlags) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{
-		Use: "password NAME", Short: "Change a password; connections under the old one end", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			as, err := u.login()
-			if err != nil {
-				return err
-			}
-			password, err := u.process.password(file, "New password for "+args[0], true)
-			if err != nil {
-				return err
-			}
-			if err := as.call(cmd.Context(), http.MethodPut, userPath(args[0])+"?new=false", map[string]any{"password": password}, nil); err != nil {
-				return fmt.Errorf("change the password of %s: %w", args[0], err)
-			}
-			return u.say("password of %s changed\n", args[0])
-		},
-	}
+	cmd := a.verb("password NAME", "Change a password; connections under the old one end", cobra.ExactArgs(1), func(ctx context.Context, c *rest.Client, args []string) error {
+		password, err := a.process.password(file, "New password for "+args[0], true)
+		if err != nil {
+			return passwordOf(args[0], "--password-file", err)
+		}
+		if err := putUser(ctx, c, args[0], false, map[string]any{"password": password}); err != nil {
+			return fmt.Errorf("change the password of %s: %w", args[0], err)
+		}
+		return a.say("password of %s changed", args[0])
+	})
 	cmd.Flags().StringVar(&file, "password-file", "", "file with the new password in its first line; - is standard input")
 	return cmd
 }
 
-func userTag(u *userFlags) *cobra.Command {
-	return &cobra.Command{
-		Use: "tag NAME [TAG...]", Short: "Set a user's tags in place of those it has", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return u.once(cmd.Context(), http.MethodPut, userPath(args[0])+"?new=false", map[string]any{"tags": args[1:]}, "tags of %s set\n", args[0])
-		},
-	}
+func userTag(a *apiFlags) *cobra.Command {
+	return a.verb("tag NAME [TAG...]", "Set a user's tags in place of those it has", cobra.MinimumNArgs(1), func(ctx context.Context, c *rest.Client, args []string) error {
+		if err := putUser(ctx, c, args[0], false, map[string]any{"tags": args[1:]}); err != nil {
+			return err
+		}
+		return a.say("tags of %s set", args[0])
+	})
 }
 
-func userDelete(u *userFlags) *cobra.Command {
+func userDelete(a *apiFlags) *cobra.Command {
 	var last bool
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a user; its connections end", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return u.once(cmd.Context(), http.MethodDelete, fmt.Sprintf("%s?last=%t", userPath(args[0]), last), nil, "user %s deleted\n", args[0])
-		},
-	}
-	cmd.Flags().BoolVar(&last, "last", false, "also the last user of all: the broker asks nobody who they are then")
+	cmd := a.verb("delete NAME", "Delete a user; its connections end, and so does what webhooks and hooks do in its name", cobra.ExactArgs(1), func(ctx context.Context, c *rest.Client, args []string) error {
+		if err := c.Delete(ctx, c.Path("users", args[0]), url.Values{"last": {fmt.Sprint(last)}}, nil); err != nil {
+			return err
+		}
+		if err := a.say("user %s deleted", args[0]); err != nil || !last {
+			return err
+		}
+		return a.say("It was the last: the broker asks nobody who they are from now on.")
+	})
+	cmd.Flags().BoolVar(&last, "last", false, "the last user of all: the broker asks nobody who they are then")
 	return cmd
 }
 
-func userGrant(u *userFlags) *cobra.Command {
-	var configure, write, read string
+func userGrant(a *apiFlags) *cobra.Command {
+	var to rights
+	var namespace string
 	var all bool
-	cmd := &cobra.Command{
-		Use: "grant NAME", Short: "Say what a user may do in a namespace, in place of what it could", Args: cobra.ExactArgs(1),
-		Long: "The rights are regular expressions on the names of queues, exchanges, topics and groups: what a user\n" +
-			"may make, change and delete, what it may write to, and what it may read. What is left out matches nothing.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			rights := map[string]string{"configure": configure, "write": write, "read": read}
-			if all {
-				if configure+write+read != "" {
-					return usageError{errors.New("--all beside other rights")}
-				}
-				rights = map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
-			}
-			return u.once(cmd.Context(), http.MethodPut, rightsPath(args[0], u.namespace), rights, "rights of %s in %s set\n", args[0], u.namespace)
-		},
+	cmd := a.verb("grant NAME", "Say what a user may do in a namespace, in place of what it could", cobra.ExactArgs(1), func(ctx context.Context, c *rest.Client, args []string) error {
+		if err := c.Send(ctx, http.MethodPut, c.Path("users", args[0], "rights", namespace), to, nil); err != nil {
+			return err
+		}
+		return a.say("rights of %s in %s set", args[0], namespace)
+	})
+	cmd.Long = "The rights are regular expressions on the names of queues, exchanges, topics and groups: what a user\n" +
+		"may make, change and delete, what it may write to, and what it may read. What is left out matches nothing."
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		given := cmd.Flags().Changed("configure") || cmd.Flags().Changed("write") || cmd.Flags().Changed("read")
+		switch {
+		case all && given:
+			return usageError{errors.New("--all beside other rights")}
+		case all:
+			to = rights{Configure: ".*", Write: ".*", Read: ".*"}
+		case !given:
+			return usageError{errors.New("which rights? --configure, --write and --read say them, or --all; revoke takes them")}
+		}
+		return nil
 	}
 	f := cmd.Flags()
-	f.StringVarP(&u.namespace, "namespace", "N", core.DefaultNamespace, "namespace, which is AMQP's virtual host")
-	f.StringVar(&configure, "configure", "", "expression on what it may make, change and delete")
-	f.StringVar(&write, "write", "", "expression on what it may write to")
-	f.StringVar(&read, "read", "", "expression on what it may read")
+	f.StringVarP(&namespace, "namespace", "N", core.DefaultNamespace, "namespace, which is AMQP's virtual host")
+	f.StringVar(&to.Configure, "configure", "", "expression on what it may make, change and delete")
+	f.StringVar(&to.Write, "write", "", "expression on what it may write to")
+	f.StringVar(&to.Read, "read", "", "expression on what it may read")
 	f.BoolVar(&all, "all", false, "everything")
 	return cmd
 }
 
-func userRevoke(u *userFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "revoke NAME", Short: "Take a user's rights in a namespace", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return u.once(cmd.Context(), http.MethodDelete, rightsPath(args[0], u.namespace), nil, "rights of %s in %s taken\n", args[0], u.namespace)
-		},
-	}
-	cmd.Flags().StringVarP(&u.namespace, "namespace", "N", core.DefaultNamespace, "namespace, which is AMQP's virtual host")
-	return cmd
-}
-
-func userPath(name string) string { return "/v1/users/" + url.PathEscape(name) }
-
-func rightsPath(user, namespace string) string {
-	return userPath(user) + "/rights/" + url.PathEscape(namespace)
-}
-
-func (u *userFlags) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(u.process.out, format, args...)
-	return err
-}
-
-// once asks for one thing, and says that it is done.
-func (u *userFlags) once(ctx context.Context, method, path string, body any, done string, args ...any) error {
-	as, err := u.login()
-	if err != nil {
-		return err
-	}
-	if err := as.call(ctx, method, path, body, nil); err != nil {
-		return err
-	}
-	return u.say(done, args...)
-}
-
-// session is what calls need.
-type session struct {
-	base           string
-	user, password string
-	client         http.Client
-}
-
-func (u *userFlags) login() (*session, error) {
-	user, password, err := u.as.get()
-	if err != nil {
-		return nil, err
-	}
-	base := strings.TrimSuffix(u.server, "/")
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	return &session{base, user, password, http.Client{Timeout: u.timeout}}, nil
-}
-
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 64 << 20
-
-// call makes a request. What is refused is an error in the broker's words.
-func (s *session) call(ctx context.Context, method, path string, body, to any) error {
-	var text bytes.Buffer
-	if body != nil {
-		if err := json.NewEncoder(&text).Encode(body); err != nil {
+func userRevoke(a *apiFlags) *cobra.Command {
+	var namespace string
+	cmd := a.verb("revoke NAME", "Take a user's rights in a namespace", cobra.ExactArgs(1), func(ctx context.Context, c *rest.Client, args []string) error {
+		if err := c.Delete(ctx, c.Path("users", args[0], "rights", namespace), nil, nil); err != nil {
 			return err
 		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, s.base+path, &text)
-	if err != nil {
-		return usageError{err}
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if s.user != "" {
-		req.SetBasicAuth(s.user, s.password)
-	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("no broker answers at %s: %w", s.base, plain(errors.Unwrap(err)))
-	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode >= 300:
-		var p struct {
-			Detail string `json:"detail"`
-		}
-		if json.Unmarshal(answer, &p) != nil || p.Detail == "" {
-			p.Detail = resp.Status
-		}
-		if resp.StatusCode == http.StatusUnauthorized && s.user == "" {
-			p.Detail += " (see --user)"
-		}
-		return errors.New(p.Detail)
-	case to != nil:
-		return json.Unmarshal(answer, to)
-	}
-	return nil
+		return a.say("rights of %s in %s taken", args[0], namespace)
+	})
+	cmd.Flags().StringVarP(&namespace, "namespace", "N", core.DefaultNamespace, "namespace, which is AMQP's virtual host")
+	return cmd
 }

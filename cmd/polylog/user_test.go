@@ -19,7 +19,10 @@ func secretFile(t *testing.T, text string) string {
 
 func TestUserVerbs(t *testing.T) {
 	s := start(t, t.TempDir())
-	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	// Whom to ask may be several, as for every other verb.
+	if out := must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", "127.0.0.1:1,"+s.http); !strings.Contains(out, "everybody has to log in from now on") {
+		t.Error(out)
+	}
 	as := []string{"-s", s.http, "-u", "root", "--user-password-file", secretFile(t, "secret")}
 	do := func(in string, args ...string) string { t.Helper(); return must(t, in, append(args, as...)...) }
 	if out := do("", "user", "list"); !strings.Contains(out, `root  administrator  default    ".*"       ".*"   ".*"`) {
@@ -38,15 +41,20 @@ func TestUserVerbs(t *testing.T) {
 	}{
 		{"this broker has users: log in (see --user)", "", []string{"user", "list", "-s", s.http}},
 		{"the user or the password is wrong", "", []string{"user", "list", "-s", s.http, "-u", "dev", "--user-password-file", secretFile(t, "x")}},
-		{`user "dev" may not look at user`, "", []string{"user", "list", "-s", s.http, "-u", "dev", "--user-password-file", secretFile(t, "y")}},
+		{`user "dev" may not look at users`, "", []string{"user", "list", "-s", s.http, "-u", "dev", "--user-password-file", secretFile(t, "y")}},
 		{`user "dev" exists already`, "z", append([]string{"user", "add", "dev"}, as...)},
-		{"the password is empty", "", append([]string{"user", "add", "eve"}, as...)},
+		{"the password of eve, of standard input or --password-file: the first line is empty", "", append([]string{"user", "add", "eve"}, as...)},
+		{"the password of root, of standard input or --user-password-file: the first line is empty", "", []string{"user", "list", "-s", s.http, "-u", "root"}},
+		{`user "dev" is not the last`, "", append([]string{"user", "delete", "dev", "--last"}, as...)},
 		{"is the last administrator", "", append([]string{"user", "delete", "root"}, as...)},
 		{"does not exist", "", append([]string{"user", "revoke", "eve"}, as...)},
 	} {
 		if code, _, errs := call(t, tc.in, tc.args...); code != exitFailed || !strings.Contains(errs, tc.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: %d, %s", tc.args, code, errs)
 		}
+	}
+	if code, _, errs := call(t, "", append([]string{"user", "grant", "dev"}, as...)...); code != exitUsage || !strings.Contains(errs, "which rights?") {
+		t.Errorf("%d, %s", code, errs)
 	}
 	verbsLogIn(t, s, as[2:])
 	do("", "user", "revoke", "dev")
@@ -92,6 +100,19 @@ func verbsLogIn(t *testing.T, s *served, as []string) {
 	}
 }
 
+// A first user's password that cannot be had is found before a node begins its data directory.
+func TestFirstPasswordIsChecked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for want, file := range map[string]string{"the first line is empty": secretFile(t, ""), "no such file": filepath.Join(t.TempDir(), "none")} {
+		if code, _, errs := call(t, "", "serve", "--data-dir", dir, "--first-user-password-file", file); code != exitFailed || !strings.Contains(errs, want) {
+			t.Errorf("%d, %s", code, errs)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
 // The first user is made by the settings, before anybody is served, and once.
 func TestFirstUser(t *testing.T) {
 	dir := t.TempDir()
@@ -100,12 +121,15 @@ func TestFirstUser(t *testing.T) {
 	if code, _ := get(t, "http://"+s.http+"/v1/topics"); code != 401 {
 		t.Fatalf("%d", code)
 	}
+	if out := must(t, "", "user", "list", "-s", s.http, "-u", "boss", "--user-password-file", file); !strings.Contains(out, `boss  administrator  default    ".*"`) {
+		t.Error(out) // with its rights, by one command
+	}
 	as := []string{"-s", s.http, "-u", "boss", "--user-password-file", file}
 	must(t, "other\n", append([]string{"user", "password", "boss"}, as...)...)
 	s.end(t)
 	s = start(t, dir, "--first-user-password-file", file, "--first-user", "boss")
 	must(t, "", "user", "list", "-s", s.http, "-u", "boss", "--user-password-file", secretFile(t, "other"))
-	if strings.Contains(s.err.String(), "the first user is made") {
+	if strings.Contains(s.err.String(), "there are users from now on") {
 		t.Error("it was made twice")
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
+	"polylog/cmd/polylog/config"
 	"polylog/core"
 	"polylog/router"
 )
@@ -15,34 +17,43 @@ func (b *broker) firstUser(ctx context.Context) error {
 	if b.config.FirstUserPasswordFile == "" || len(b.router.Users()) > 0 {
 		return nil
 	}
-	password, err := readToken(b.config.FirstUserPasswordFile)
+	password, err := firstPassword(b.config.FirstUserPasswordFile)
 	if err != nil {
-		return fmt.Errorf("first-user-password-file: %w", err)
+		return err
 	}
-	name, tags := b.config.FirstUser, []string{router.TagAdministrator}
-	us := router.Itself("first user")
-	made := false
+	change := router.UserChange{
+		Tags: &[]string{router.TagAdministrator}, Password: &password, Rights: []router.Grant{router.Everything(core.DefaultNamespace)},
+	}
 	err = b.persist(ctx, func() error {
-		_, err := b.router.SetUser(ctx, us, name, router.UserChange{Tags: &tags, Password: &password})
-		made = err == nil
+		_, err := b.router.SetUser(ctx, router.Itself("first user"), b.config.FirstUser, change)
 		return err
 	})
-	if core.KindOf(err) == core.Conflict { // another node was faster
-		return nil
-	}
-	if err == nil {
-		err = b.persist(ctx, func() error {
-			_, err := b.router.SetRights(ctx, us, name, core.DefaultNamespace, ".*", ".*", ".*")
-			return err
-		})
-	}
-	if err != nil {
+	if err != nil && core.KindOf(err) != core.Conflict { // another node was faster, or what was uncertain was done
 		return fmt.Errorf("first-user: %w", err)
 	}
-	if made {
-		b.log.Info("the first user is made", "user", name)
-	}
 	return nil
+}
+
+// firstPassword is the first line of first-user-password-file.
+func firstPassword(file string) (string, error) {
+	password, err := firstLineOf(file)
+	if err != nil {
+		return "", fmt.Errorf("first-user-password-file: %w", err)
+	}
+	return password, nil
+}
+
+// checkFirstUser refuses a password that cannot be had before a node begins its data directory. Later it
+// may not matter any more.
+func checkFirstUser(c *config.Config) error {
+	if c.FirstUserPasswordFile == "" {
+		return nil
+	}
+	if there, err := os.ReadDir(c.DataDir); err == nil && len(there) > 0 {
+		return nil
+	}
+	_, err := firstPassword(c.FirstUserPasswordFile)
+	return err
 }
 
 // persist has do try again while there is no leader, or the feature level has not risen yet.

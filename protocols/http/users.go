@@ -134,6 +134,8 @@ func getUser(c *call) error {
 type userSpec struct {
 	Password *string   `json:"password"` // empty: it is to have none
 	Tags     *[]string `json:"tags"`
+	// Rights are in place of those in the namespaces that they name.
+	Rights []rightsJSON `json:"rights"`
 }
 
 // putUser makes a user, or changes it: with ?new=true it must be new, with ?new=false it must not.
@@ -146,6 +148,9 @@ func putUser(c *call) error {
 		return err
 	}
 	change := router.UserChange{Password: spec.Password, Tags: spec.Tags}
+	for _, g := range spec.Rights {
+		change.Rights = append(change.Rights, router.Grant(g))
+	}
 	if c.QueryArgs().Has("new") {
 		is, err := c.flag("new")
 		if err != nil {

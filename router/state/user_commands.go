@@ -20,7 +20,11 @@ type SetUser struct {
 	Tags           []string
 	SetCredentials bool // else they stay as they are
 	Credentials    []Credential
+	Grants         []Grant // rights in some namespaces, in place of those that it has there
 }
+
+// Grant is what a user may do in a namespace: expressions on names.
+type Grant struct{ Namespace, Configure, Write, Read string }
 
 // Must is what has to be so for a user to be set.
 type Must uint8
@@ -34,17 +38,30 @@ const (
 	mustNothings      // how many there are
 )
 
-// Command encodes: name, condition byte, bool and tags, bool and credentials.
+// Command encodes: name, condition byte, bool and tags, bool and credentials; where there are some, a count
+// and grants.
 func (c *SetUser) Command() core.Command {
 	b := append(wire.AppendString(nil, c.Name), byte(c.Must))
 	b = appendStrings(wire.AppendBool(b, c.SetTags), c.Tags)
 	b = appendCredentials(wire.AppendBool(b, c.SetCredentials), c.Credentials)
+	if len(c.Grants) > 0 {
+		b = wire.AppendUvarint(b, uint64(len(c.Grants)))
+		for _, g := range c.Grants {
+			b = wire.AppendString(wire.AppendString(b, g.Namespace), g.Configure)
+			b = wire.AppendString(wire.AppendString(b, g.Write), g.Read)
+		}
+	}
 	return core.Command{Code: CodeSetUser, Head: b}
 }
 
 func decodeSetUser(body []byte) (c SetUser, err error) {
 	r := wire.NewReader(body)
 	c = SetUser{Name: r.String(), Must: Must(r.Byte()), SetTags: r.Bool(), Tags: readStrings(&r), SetCredentials: r.Bool(), Credentials: readCredentials(&r)}
+	if r.Err() == nil && r.Len() > 0 {
+		for range r.Count(4) {
+			c.Grants = append(c.Grants, Grant{r.String(), r.String(), r.String(), r.String()})
+		}
+	}
 	return c, r.Close()
 }
 
@@ -115,6 +132,9 @@ func (s *State) setUser(tx txn, c *cursor, body []byte) core.Result {
 	if e := s.leavesNobody(was, is); e != nil {
 		return core.Result{Err: e}
 	}
+	if e := s.grant(tx, is, cmd.Grants); e != nil {
+		return core.Result{Err: e}
+	}
 	tx.Set(userKey(is.Name), is.encode())
 	s.users.replace(was, is)
 	return core.Result{Body: created}
@@ -139,7 +159,7 @@ func noUser(name string) *core.Error { return core.E(core.NotFound, "user %q doe
 // for: the broker asks nobody who they are then.
 type DeleteUser struct {
 	Name string
-	Last bool // may be the last one
+	Last bool // it has to be the last one of all; else it must not be
 }
 
 // Command encodes: name, last bool.
@@ -162,7 +182,9 @@ func (s *State) deleteUser(tx txn, body []byte) core.Result {
 	switch {
 	case was == nil:
 		return core.Result{Err: noUser(cmd.Name)}
-	case len(s.users.all) > 1 || !cmd.Last:
+	case cmd.Last && len(s.users.all) > 1:
+		return refused(core.Conflict, "user %q is not the last: there are %d", cmd.Name, len(s.users.all))
+	case !cmd.Last:
 		if e := s.leavesNobody(was, nil); e != nil {
 			return core.Result{Err: e}
 		}
@@ -207,8 +229,8 @@ func (s *State) setRights(tx txn, body []byte) core.Result {
 	}
 	_, had := was.Rights[cmd.Namespace]
 	is := *was
-	is.Rights = maps.Clone(was.Rights)
 	if cmd.Clear {
+		is.Rights = maps.Clone(was.Rights)
 		if !had {
 			return refused(core.NotFound, "user %q has no rights in namespace %q", cmd.User, cmd.Namespace)
 		}
@@ -217,32 +239,63 @@ func (s *State) setRights(tx txn, body []byte) core.Result {
 		s.users.replace(was, &is)
 		return core.Result{}
 	}
-	var g Rights
-	for _, x := range []struct {
-		to   *Expression
-		text string
-	}{{&g.Configure, cmd.Configure}, {&g.Write, cmd.Write}, {&g.Read, cmd.Read}} {
-		if *x.to, err = NewExpression(x.text); err != nil {
-			return refused(core.KindOf(err), "%v", err)
-		}
+	if e := s.grant(tx, &is, []Grant{{cmd.Namespace, cmd.Configure, cmd.Write, cmd.Read}}); e != nil {
+		return core.Result{Err: e}
 	}
-	switch {
-	case s.routing.vhosts[cmd.Namespace] == nil:
-		return core.Result{Err: noNamespace(cmd.Namespace)}
-	case !had && (len(was.Rights) >= maxUserRights || s.users.rights >= maxRightsOfUsers):
-		return refused(core.Limit, "user %q has rights in %d namespaces already, and all users in %d", cmd.User, len(was.Rights), s.users.rights)
-	}
-	if is.Rights == nil {
-		is.Rights = map[string]Rights{}
-	}
-	is.Rights[cmd.Namespace] = g
-	tx.Set(rightsKey(cmd.Namespace, is.Name), g.encode())
 	s.users.replace(was, &is)
 	created := []byte{1}
 	if had {
 		created[0] = 0
 	}
 	return core.Result{Body: created}
+}
+
+// grant gives a user, which is a copy that nobody else has, rights; all of them, or none.
+func (s *State) grant(tx txn, u *User, grants []Grant) *core.Error {
+	if len(grants) == 0 {
+		return nil
+	}
+	rights, added := maps.Clone(u.Rights), 0
+	if rights == nil {
+		rights = map[string]Rights{}
+	}
+	for i := range grants {
+		g, err := grants[i].rights()
+		if err != nil {
+			return core.E(core.KindOf(err), "%v", err)
+		}
+		namespace := grants[i].Namespace
+		_, had := rights[namespace]
+		switch {
+		case s.routing.vhosts[namespace] == nil:
+			return noNamespace(namespace)
+		case !had && (len(rights) >= maxUserRights || s.users.rights+added >= maxRightsOfUsers):
+			return core.E(core.Limit, "user %q has rights in %d namespaces already, and all users in %d", u.Name, len(rights), s.users.rights+added)
+		case !had:
+			added++
+		}
+		rights[namespace] = g
+	}
+	for i := range grants {
+		namespace := grants[i].Namespace
+		g := rights[namespace]
+		tx.Set(rightsKey(namespace, u.Name), g.encode())
+	}
+	u.Rights = rights
+	return nil
+}
+
+// rights compiles the expressions.
+func (g *Grant) rights() (to Rights, err error) {
+	for _, x := range []struct {
+		to   *Expression
+		text string
+	}{{&to.Configure, g.Configure}, {&to.Write, g.Write}, {&to.Read, g.Read}} {
+		if *x.to, err = NewExpression(x.text); err != nil {
+			return Rights{}, err
+		}
+	}
+	return to, nil
 }
 
 // sweepRightsOf removes rights in a namespace, up to limit.

@@ -14,7 +14,7 @@ import (
 
 // userCommand has the commands about users:
 //
-//	user NAME [must=new|there|first] [tags=(a,b)] [password=N] [no-password]
+//	user NAME [must=new|there|first] [tags=(a,b)] [password=N] [no-password] [all=NAMESPACE]
 //	delete-user NAME [last]
 //	rights USER namespace=NAMESPACE [configure=…] [write=…] [read=…] [clear]
 //	show-user NAME
@@ -41,6 +41,9 @@ func (s *script) userCommand() (c core.Command, show func(core.Result) string) {
 		}
 		for _, a := range s.d.CmdArgs {
 			c.SetCredentials = c.SetCredentials || a.Key == "no-password"
+		}
+		if namespace, ok := s.option("all"); ok {
+			c.Grants = []Grant{{namespace, ".*", ".*", ".*"}}
 		}
 		return c.Command(), created
 	case "delete-user":
@@ -87,7 +90,7 @@ func (m *machine) dumpUsers(b *strings.Builder) {
 // everyUserCommand has one of each kind.
 func everyUserCommand() []core.Command {
 	admin := SetUser{Name: "admin", Must: MustBeFirst, SetTags: true, Tags: []string{TagAdministrator}, SetCredentials: true, Credentials: testCredentials(1)}
-	user := SetUser{Name: "u", SetTags: true, Tags: []string{"x", "b"}}
+	user := SetUser{Name: "u", SetTags: true, Tags: []string{"x", "b"}, Grants: []Grant{{core.DefaultNamespace, "^a", "", ".*"}}}
 	grant := SetRights{User: "u", Namespace: core.DefaultNamespace, Configure: "", Write: ".*", Read: "^a"}
 	clear := SetRights{User: "u", Namespace: core.DefaultNamespace, Clear: true}
 	drop := DeleteUser{Name: "u"}
@@ -132,6 +135,29 @@ func TestExpressions(t *testing.T) {
 		if _, err := NewExpression(bad); core.KindOf(err) != core.Invalid {
 			t.Errorf("%.20q: %v", bad, err)
 		}
+	}
+}
+
+// A user and its rights are one command: all of it is done, or nothing.
+func TestUserWithRights(t *testing.T) {
+	m, log := newMachine(t), newEntries()
+	admin := SetUser{Name: "admin", Must: MustBeFirst, SetTags: true, Tags: []string{TagAdministrator}, SetCredentials: true, Credentials: testCredentials(1)}
+	for _, bad := range [][]Grant{{{"none", "", "", ""}}, {{core.DefaultNamespace, "", "", "("}}, {{core.DefaultNamespace, ".*", "", ""}, {"none", "", "", ""}}} {
+		admin.Grants = bad
+		if r := m.state.Apply(log.take(admin.Command()))[0][0]; r.Err == nil || m.state.HasUsers() {
+			t.Fatalf("%+v: %v", bad, r.Err)
+		}
+	}
+	admin.Grants = []Grant{{core.DefaultNamespace, ".*", "^w", ""}}
+	m.done(log.take(admin.Command()))
+	g := m.state.User("admin").Rights[core.DefaultNamespace]
+	if g.Configure.String() != ".*" || g.Write.String() != "^w" || g.Read.String() != "" {
+		t.Fatalf("%+v", g)
+	}
+	admin.Must, admin.Grants = MustNothing, nil // as commands were before they had any
+	m.done(log.take(admin.Command()))
+	if len(m.state.User("admin").Rights) != 1 {
+		t.Fatal("rights that were not named are gone")
 	}
 }
 

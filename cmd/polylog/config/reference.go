@@ -33,9 +33,9 @@ broker-config:
 ` + "```" + `
 
 Sizes are written 512KiB, 64MiB, 1GiB; durations 50ms, 30s, 5m. A listener's address is
-host:port, where port 0 takes any free one, or ` + "`off`" + `. There are no users yet, so
-everything listens on the loopback interface unless told otherwise, also where the host
-is left out.
+host:port, where port 0 takes any free one, or ` + "`off`" + `. While there are no users
+([security.md](security.md)) whoever reaches one may do nearly everything, so all are on the loopback interface
+unless told otherwise, also where the host is left out.
 `)
 	for _, s := range Default().settings() {
 		if s.section != "" {

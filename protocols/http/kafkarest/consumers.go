@@ -161,11 +161,15 @@ func deleteInstance(c *call) error {
 // instance is the path's, for whom it belongs to. leave ends the call for it.
 func (c *call) instance() (*instance, error) {
 	in, err := c.instances.find(c.params.Get("group"), c.params.Get("instance"))
-	if err == nil && in.principal().Name != c.principal.Name {
+	if err != nil {
+		return nil, err
+	}
+	if in.principal().Name != c.principal.Name {
 		in.leave()
 		return nil, errInstanceNotFound
 	}
-	return in, err
+	in.adopt(c.principal)
+	return in, nil
 }
 
 // with reads the body into v and runs fn with the instance.

@@ -17,7 +17,6 @@ import (
 type instance struct {
 	instanceName
 	srv    *Server
-	caller kafka.Caller
 	config instanceConfig
 
 	ctx     context.Context //nolint:containedctx // of the instance
@@ -30,7 +29,8 @@ type instance struct {
 	changing sync.Mutex // held while what is subscribed to or assigned by the client changes; before mu
 
 	mu         sync.Mutex // guards what follows
-	busy       int        // calls at work
+	caller     kafka.Caller
+	busy       int // calls at work
 	ended      bool
 	topics     []string       // subscribed to by name
 	pattern    *regexp.Regexp // or by pattern; nil: not
@@ -376,5 +376,19 @@ func (in *instance) close(sure bool) {
 	in.offsets.close()
 }
 
-// principal is who made the instance: whose rights count.
-func (in *instance) principal() router.Principal { return in.caller.Principal }
+// principal is whose rights count: who made the instance, as it has logged in last.
+func (in *instance) principal() router.Principal { return in.asCaller().Principal }
+
+func (in *instance) asCaller() kafka.Caller {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.caller
+}
+
+// adopt has the instance go on as the same user, who may have logged in anew: with another password the
+// connections to the coordinator end, and are made again.
+func (in *instance) adopt(p router.Principal) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.caller.Principal = p
+}

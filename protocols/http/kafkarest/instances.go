@@ -57,7 +57,7 @@ func (is *instances) add(caller kafka.Caller, group, name string, config instanc
 		reading: make(chan struct{}, 1), moved: make(chan struct{}), committed: is.srv.opts.Clock(),
 	}
 	in.ctx, in.stop = context.WithCancel(context.Background())
-	dial := func() (net.Conn, error) { return is.srv.opts.Kafka.DialCoordinator(in.ctx, in.caller) }
+	dial := func() (net.Conn, error) { return is.srv.opts.Kafka.DialCoordinator(in.ctx, in.asCaller()) }
 	in.member = &coordinator{dial: dial, clientID: name}
 	in.offsets = &coordinator{dial: dial, clientID: name}
 	in.expiry = time.AfterFunc(is.srv.opts.InstanceTimeout, func() { is.expire(in) })

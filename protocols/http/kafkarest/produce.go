@@ -15,11 +15,11 @@ const maxRecords = 100_000
 
 // produceJSON is a request of version 2. Its schemas mean nothing in the formats that have none.
 type produceJSON struct {
-	Records       []producedJSON `json:"records"`
-	KeySchema     *string        `json:"key_schema"`
-	KeySchemaID   *int           `json:"key_schema_id"`
-	ValueSchema   *string        `json:"value_schema"`
-	ValueSchemaID *int           `json:"value_schema_id"`
+	Records       []*producedJSON `json:"records"`
+	KeySchema     *string         `json:"key_schema"`
+	KeySchemaID   *int            `json:"key_schema_id"`
+	ValueSchema   *string         `json:"value_schema"`
+	ValueSchemaID *int            `json:"value_schema_id"`
 }
 
 // producedJSON is a record in it. Headers and a timestamp are what Strimzi's bridge has, too.
@@ -94,10 +94,13 @@ func produce(c *call) error {
 }
 
 // records are the records of a request.
-func (c *call) records(f format, only int32, all []producedJSON) ([]record, error) {
+func (c *call) records(f format, only int32, all []*producedJSON) ([]record, error) {
 	now := c.opts.Clock().UnixMilli()
 	records := make([]record, len(all))
 	for i, j := range all {
+		if j == nil {
+			return nil, unprocessed("a record may not be null")
+		}
 		r := &records[i]
 		r.partition, r.time = only, now
 		if only < 0 && j.Partition != nil {

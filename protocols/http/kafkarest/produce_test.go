@@ -43,6 +43,7 @@ func TestProduceV2(t *testing.T) {
 		{415, "/topics/t", "application/json", `{"records":[{"value":1}]}`},
 		{400, "/topics/t", jsonV2, `{"records":[{"value":1}]`},
 		{422, "/topics/t", jsonV2, `{"records":[]}`},
+		{422, "/topics/t", jsonV2, `{"records":[{"value":1},null]}`},
 		{422, "/topics/t", jsonV2, `{"recordz":[]}`},
 		{422, "/topics/t", jsonV2, ``},
 		{422, "/topics/t", binaryV2, `{"records":[{"value":"*"}]}`},

@@ -65,5 +65,13 @@ func TestUsers(t *testing.T) {
 	want(404, "admin", "GET", in+"/records", "", "", "40403")
 	want(204, "dev", "POST", in+"/subscription", v2, `{"topics":["d"]}`, "")
 	want(200, "dev", "GET", in+"/records?timeout=60000", "", "", "first")
+	// With another password it goes on, as soon as its client has come by that.
+	if _, err := f.router.SetUser(t.Context(), admin, "dev", router.UserChange{Password: new("other")}); err != nil {
+		t.Fatal(err)
+	}
+	want(401, "dev", "GET", in+"/records", "", "", "")
+	if _, err := f.router.SetUser(t.Context(), admin, "dev", router.UserChange{Password: new("pw-dev")}); err != nil {
+		t.Fatal(err)
+	}
 	want(204, "dev", "DELETE", in, v2, "", "")
 }
