@@ -26,8 +26,9 @@ type keeper struct {
 
 	looking sync.Mutex // held by a look; guards what follows
 	term    core.Term
-	since   int64 // when the term began here, ms
-	tickAt  int64 // no timer for Ticks is due before
+	since   int64        // when the term began here, ms
+	young   core.QueueID // queues from here on were declared since then
+	tickAt  int64        // no timer for Ticks is due before
 	// messageAt is that for MQTT's messages.
 	messageAt int64
 	// Timers of queues were seen up to here: a time, and an id of that time.
@@ -40,7 +41,7 @@ const (
 	// timersAtOnce makes one Tick, and one round of timers of queues, a few milliseconds of
 	// work.
 	timersAtOnce = 500
-	// useGrace is how long after an election nothing is taken for unused: consumers are
+	// useGrace is how long after an election no queue from before is taken for unused: its consumers are
 	// on their way to the new leader.
 	useGrace = 10 * time.Second
 	// keeperRetry is the pause after a failure.
@@ -123,7 +124,12 @@ func (k *keeper) look(ctx context.Context) (next int64, err error) {
 		return math.MaxInt64, nil
 	}
 	if term := k.r.log.Term(); term != k.term {
-		k.term, k.since, k.tickAt, k.messageAt, k.seen, k.seenID, k.waiting = term, k.r.now(), 0, 0, 0, nil, nil
+		young, err := k.r.state.NextQueueID()
+		if err != nil {
+			return 0, err
+		}
+		k.term, k.since, k.young = term, k.r.now(), young
+		k.tickAt, k.messageAt, k.seen, k.seenID, k.waiting = 0, 0, 0, nil, nil
 	}
 	slices.Sort(long)
 	for _, q := range slices.Compact(long) {
@@ -224,7 +230,7 @@ func (k *keeper) due(ctx context.Context, t index.Timer) error {
 	if kind == state.HeadTimer {
 		return k.r.hub.look(q)
 	}
-	if k.r.now() < k.since+useGrace.Milliseconds() {
+	if q < k.young && k.r.now() < k.since+useGrace.Milliseconds() {
 		k.waiting = append(k.waiting, q)
 		return nil
 	}

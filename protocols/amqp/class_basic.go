@@ -181,15 +181,10 @@ func ofStream(hs []held) *streamConsumer {
 // are where they go: a client may look there next.
 func (ch *channel) giveBack(hs []held, o router.Outcome) {
 	ch.settling.flush()
-	var done func()
-	if f := &ch.conn.flight; o != router.Release {
-		done = func() { f.done(0) }
-	}
+	f := &ch.conn.flight
 	byHolder(hs, func(h holder, rs []router.Receipt) {
-		if done != nil {
-			ch.conn.flight.add(0)
-		}
-		h.settle(o, rs, done)
+		f.add(0)
+		h.settle(o, rs, func() { f.done(0) })
 	})
 	ch.released(hs)
 }

@@ -737,3 +737,29 @@ func TestDelayedExchange(t *testing.T) {
 		t.Errorf("%q, x-delay %v", body, v)
 	}
 }
+
+// What a full queue drops when it gets messages back is where it goes before the next method is answered
+// (the Java client's QueueSizeLimit.requeueWithDlx).
+func TestRequeueOverflows(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "dead"})
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Arguments: message.Table{
+		header("x-max-length", number32(2)), header("x-dead-letter-exchange", message.String("")), header("x-dead-letter-routing-key", message.String("dead")),
+	}})
+	c.confirmed(1)
+	for range 20 {
+		c.put(1, "q", "1", "2")
+		first := c.get(1, "q", "1").DeliveryTag
+		c.get(1, "q", "2")
+		c.put(1, "q", "3", "4")
+		c.send(1, &spec.BasicNack{DeliveryTag: first, Requeue: true})
+		c.send(1, &spec.BasicNack{DeliveryTag: first + 1, Requeue: true})
+		for _, body := range []string{"1", "2"} {
+			c.send(1, &spec.BasicAck{DeliveryTag: c.get(1, "dead", body).DeliveryTag})
+		}
+		for _, body := range []string{"3", "4"} {
+			c.send(1, &spec.BasicAck{DeliveryTag: c.get(1, "q", body).DeliveryTag})
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/wire"
+	"polylog/index"
 )
 
 // The counters. Each holds the next number to give; numbers are never given twice.
@@ -19,20 +20,33 @@ const (
 
 // take gives n consecutive numbers of a counter.
 func (s *State) take(tx txn, counter string, n uint64) (first uint64, err error) {
-	key := append([]byte{prefixCounter}, counter...)
-	v, ok, err := tx.Get(key)
+	if first, err = nextOf(tx, counter); err != nil {
+		return 0, err
+	}
+	tx.Set(counterKey(counter), binary.BigEndian.AppendUint64(nil, first+n))
+	return first, nil
+}
+
+func counterKey(counter string) []byte { return append([]byte{prefixCounter}, counter...) }
+
+// nextOf is the next number of a counter.
+func nextOf(r index.Reader, counter string) (uint64, error) {
+	v, ok, err := r.Get(counterKey(counter))
 	switch {
 	case err != nil:
 		return 0, err
 	case !ok:
-		first = 1
+		return 1, nil
 	case len(v) != 8:
 		return 0, core.E(core.Corrupt, "counter %s: %d bytes, want 8", counter, len(v))
-	default:
-		first = binary.BigEndian.Uint64(v)
 	}
-	tx.Set(key, binary.BigEndian.AppendUint64(nil, first+n))
-	return first, nil
+	return binary.BigEndian.Uint64(v), nil
+}
+
+// NextQueueID is above the ids of all queues and partitions that there were.
+func (s *State) NextQueueID() (core.QueueID, error) {
+	n, err := nextOf(s.store, counterQueues)
+	return core.QueueID(n), err
 }
 
 // maxProducerIDs bounds one block.
