@@ -14,7 +14,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"polylog/core"
 	"polylog/core/message"
 	"polylog/protocols/http/filter"
 )
@@ -98,7 +97,7 @@ func (h *headersJSON) UnmarshalJSON(b []byte) error {
 			if err := d.Decode(&one); err != nil {
 				return err
 			}
-			v, err := headerValue(one.Value)
+			v, err := message.OfJSON(one.Value)
 			if one.ValueBase64 != nil {
 				var raw []byte
 				raw, err = base64.StdEncoding.DecodeString(*one.ValueBase64)
@@ -127,7 +126,7 @@ func (h *headersJSON) UnmarshalJSON(b []byte) error {
 			values = []any{v}
 		}
 		for _, one := range values {
-			hv, err := headerValue(one)
+			hv, err := message.OfJSON(one)
 			if err != nil || name == "" {
 				return fmt.Errorf("header %.40q needs a name and a scalar, or several in an array", name)
 			}
@@ -135,25 +134,6 @@ func (h *headersJSON) UnmarshalJSON(b []byte) error {
 		}
 	}
 	return nil
-}
-
-// headerValue is a JSON scalar as the value of a header.
-func headerValue(v any) (message.Value, error) {
-	switch v := v.(type) {
-	case nil:
-		return message.Void(), nil
-	case string:
-		return message.String(v), nil
-	case bool:
-		return message.Bool(v), nil
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return message.Int(message.KindInt64, n), nil
-		}
-		f, err := v.Float64()
-		return message.Float64(f), err
-	}
-	return message.Value{}, core.E(core.Invalid, "a header's value is a scalar")
 }
 
 // incoming is the message, at a time in ms.

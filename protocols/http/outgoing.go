@@ -134,12 +134,12 @@ func jsonOfHeader(h message.Header) headerJSON {
 		j.ValueBase64 = encoded
 		return j
 	}
-	j.Value = jsonOfValue(h.Value)
+	j.Value = h.Value.JSON(jsonOfScalar)
 	return j
 }
 
-// jsonOfValue is a typed value in JSON, as near as that comes.
-func jsonOfValue(v message.Value) any {
+// jsonOfScalar is a typed value in JSON, as near as that comes.
+func jsonOfScalar(v message.Value) any {
 	switch v.Kind() { //nolint:exhaustive // the others are below
 	case message.KindVoid:
 		return nil
@@ -153,18 +153,6 @@ func jsonOfValue(v message.Value) any {
 			return json.RawMessage(b)
 		}
 		return v.String() // NaN and the infinities
-	case message.KindArray:
-		all := make([]any, v.Len())
-		for i := range all {
-			all[i] = jsonOfValue(v.At(i))
-		}
-		return all
-	case message.KindTable:
-		all := map[string]any{}
-		for _, h := range v.Table() {
-			all[h.Name] = jsonOfValue(h.Value)
-		}
-		return all
 	case message.KindUint64:
 		return v.Uint()
 	}

@@ -18,16 +18,10 @@ import (
 // object is a JSON object in an answer. Its keys come in order.
 type object = map[string]any
 
-// jsonOfTable is a table as JSON. A name that is there twice is shown once, as its last.
-func jsonOfTable(t message.Table) object {
-	o := make(object, len(t))
-	for i := range t {
-		o[t[i].Name] = jsonOfValue(t[i].Value)
-	}
-	return o
-}
+// jsonOfTable is a table as JSON.
+func jsonOfTable(t message.Table) object { return t.JSON(jsonOfScalar) }
 
-func jsonOfValue(v message.Value) any {
+func jsonOfScalar(v message.Value) any {
 	switch v.Kind() { //nolint:exhaustive // the others are integers
 	case message.KindVoid:
 		return nil
@@ -43,14 +37,6 @@ func jsonOfValue(v message.Value) any {
 			return v.Bytes() // base64
 		}
 		return v.Str()
-	case message.KindArray:
-		all := make([]any, v.Len())
-		for i := range all {
-			all[i] = jsonOfValue(v.At(i))
-		}
-		return all
-	case message.KindTable:
-		return jsonOfTable(v.Table())
 	}
 	if n, ok := v.Int(); ok {
 		return n
@@ -88,16 +74,6 @@ func valueOf(v any, depth int) (message.Value, error) {
 		return message.Value{}, fmt.Errorf("it is nested too deep")
 	}
 	switch v := v.(type) {
-	case string:
-		return message.String(v), nil
-	case bool:
-		return message.Bool(v), nil
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return message.Int(message.KindInt64, n), nil
-		}
-		f, err := v.Float64()
-		return message.Float64(f), err
 	case []any:
 		all := make([]message.Value, len(v))
 		for i := range v {
@@ -119,7 +95,7 @@ func valueOf(v any, depth int) (message.Value, error) {
 		slices.SortFunc(t, func(a, b message.Header) int { return cmp.Compare(a.Name, b.Name) })
 		return message.Nested(t), nil
 	}
-	return message.Void(), nil
+	return message.OfJSON(v)
 }
 
 // boolean is a truth value, which rabbitmqadmin sends as a string.
