@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// flight counts what a connection has published that is not settled yet. The reader waits
-// when there is too much of it.
+// flight counts what a connection has published that is not settled yet, by the memory that it takes. The
+// reader waits when there is too much of it.
 type flight struct {
 	memory *memory // of all connections
 	limit  int64
@@ -21,7 +21,7 @@ func (f *flight) init(m *memory, limit int64) {
 	f.memory, f.limit, f.wake = m, limit, make(chan struct{}, 1)
 }
 
-// add counts a publish of n bytes.
+// add counts a publish that takes n bytes.
 func (f *flight) add(n int) {
 	f.memory.add(n)
 	f.mu.Lock()

@@ -17,6 +17,10 @@ import (
 // batchRoom is what a message's batch has beside its body, if its headers are few.
 const batchRoom = 512
 
+// publishCost is what a publish takes in memory until it is settled, beside the buffers of its message, in bytes: what this
+// package, the router and the log keep of it. A client's tiny messages are bounded by it.
+const publishCost = 512
+
 // publish is basic.publish with its content. m, p and body are valid during the call only.
 // It does not wait for the log: what becomes of the message is told to published, and what
 // follows on the channel is handled meanwhile.
@@ -69,7 +73,11 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		return ch.tx.publish(out, slices.Clone(in.keys))
 	}
 	out.seq = ch.confirms.number()
-	c.flight.add(len(buf.b))
+	out.cost = publishCost + cap(buf.b)
+	if m.Mandatory {
+		out.cost += len(body)
+	}
+	c.flight.add(out.cost)
 	c.srv.router.PublishTo(c.principal, to, buf.b, out.done)
 	return nil
 }
@@ -81,6 +89,7 @@ type publishing struct {
 	ctx       context.Context //nolint:containedctx // of the connection, for what is done when the message is there
 	exchange  core.Name
 	batch     *buffer     // the router's until done
+	cost      int         // that it counts for in the connection's flight, bytes
 	at        int64       // ms, when it came
 	expires   int64       // ms, as the batch says it; 0: never
 	seq       uint64      // its number for confirms; 0: none is wanted
@@ -115,10 +124,10 @@ type returnable struct {
 
 // settled is called when the message is in the log and was routed, or was refused.
 func (out *publishing) settled(r router.Routed) {
-	flight, n := &out.ch.conn.flight, len(out.batch.b)
+	flight, cost := &out.ch.conn.flight, out.cost
 	out.tell(&r)
 	out.release()
-	flight.done(n)
+	flight.done(cost)
 }
 
 // tell tells the client what became of the message: a return comes before the confirm

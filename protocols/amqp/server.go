@@ -34,7 +34,7 @@ type Options struct {
 	Heartbeat        time.Duration // that clients are offered, default 60 s
 	ConsumerTimeout  time.Duration // for which a client may keep a delivery, where nothing else says so; 0: for ever
 	MaxMessageBytes  int           // default 16 MiB
-	MaxInFlightBytes int           // published by a connection and not settled, default 8 MiB
+	MaxInFlightBytes int           // of memory for what a connection published and is not settled, default 8 MiB
 	// MessageMemory is for messages that are being received or not settled, of all
 	// connections; nobody may begin another one beyond it. Default 128 MiB.
 	MessageMemory int64
