@@ -182,6 +182,11 @@ func (r *Router) QueueNames(namespace, from string, limit int) ([]string, error)
 	return state.ReadQueueNames(r.state.Store(), namespace, from, limit, nil)
 }
 
+// NumQueues is how many queues a namespace has.
+func (r *Router) NumQueues(namespace string) (int64, error) {
+	return state.ReadQueueCount(r.state.Store(), namespace)
+}
+
 // DeleteQueue deletes a queue with its messages and groups. It says how many messages its
 // own group had not settled. Error kinds: NotFound, Denied, Conflict (not empty, in use).
 func (r *Router) DeleteQueue(ctx context.Context, p Principal, n core.Name, ifUnused, ifEmpty bool) (messages int64, err error) {

@@ -14,6 +14,7 @@ import (
 //	a u <name>                     a user
 //	b <key>                        a broker configuration value
 //	c <name>                       a counter, u64: the next number to give
+//	c 0 <namespace>                how many queues there are, u64, unless there are none
 //	d <end u64>                    queues of a deleted topic, up to end: the first of them
 //	e <len, namespace> <name>      an exchange
 //	e 0 <name>                     a namespace

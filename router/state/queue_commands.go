@@ -108,6 +108,9 @@ func (s *State) declare(tx txn, c *cursor, cmd *DeclareQueue) core.Result {
 	if err != nil {
 		return s.storeResult(err)
 	}
+	if err := s.countQueue(tx, cmd.Name.Namespace, 1); err != nil {
+		return s.storeResult(err)
+	}
 	q := &Queue{Name: cmd.Name, ID: core.QueueID(id), Created: c.time, QueueConfig: cmd.Config}
 	tx.Set(queueNameKey(q.Name), encodeQueueID(q.ID))
 	tx.Set(queueKey(q.ID), q.encode())
@@ -209,6 +212,9 @@ func (s *State) deleteQueue(tx txn, body []byte) core.Result {
 // and bindings to sweepBindings.
 func (s *State) removeQueue(tx txn, a *ackQueue) error {
 	q := a.queue
+	if err := s.countQueue(tx, q.Name.Namespace, -1); err != nil {
+		return err
+	}
 	tx.Delete(queueNameKey(q.Name))
 	tx.Delete(queueKey(q.ID))
 	s.queuesChanged = true

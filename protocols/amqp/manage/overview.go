@@ -43,16 +43,13 @@ func overview(c *call) (any, error) {
 		"message_stats":             object{}, "churn_rates": churn,
 		"cluster_tags": []any{}, "node_tags": []any{}, "default_queue_type": "classic", "release_series_support_status": "supported",
 	}
-	queues := 0
-	if needs(c.columns(), []string{"queue_totals", "object_totals"}) {
-		all, err := c.queueEntries(namespaces)
-		if err != nil {
+	queues, err := c.numQueues(namespaces)
+	if err != nil {
+		return nil, err
+	}
+	if needs(c.columns(), []string{"queue_totals"}) && !c.flag("disable_stats") {
+		if o["queue_totals"], err = c.totals(namespaces, queues); err != nil {
 			return nil, err
-		}
-		if queues = len(all); !c.flag("disable_stats") {
-			if o["queue_totals"], err = totals(all); err != nil {
-				return nil, err
-			}
 		}
 	}
 	exchanges := 0

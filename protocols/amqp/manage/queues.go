@@ -313,11 +313,32 @@ func queueAction(c *call) (any, error) {
 	return nil, err
 }
 
+// numQueues is how many queues and streams the namespaces have, whether or not the caller has rights to them.
+func (c *call) numQueues(namespaces []string) (n int64, err error) {
+	for _, ns := range namespaces {
+		queues, err := c.router.NumQueues(ns)
+		if err != nil {
+			return 0, err
+		}
+		n += queues
+		for _, t := range c.router.Topics(ns) {
+			if !t.Internal {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
 // totals are the messages of all queues together; nothing where there are too many queues to count them.
-func totals(all []entry) (object, error) {
+func (c *call) totals(namespaces []string, queues int64) (object, error) {
 	sum := object{}
-	if len(all) > maxTotals {
+	if queues > maxTotals {
 		return sum, nil
+	}
+	all, err := c.queueEntries(namespaces)
+	if err != nil {
+		return nil, err
 	}
 	items, err := loadAll(all, true)
 	for _, field := range []string{"messages", "messages_ready", "messages_unacknowledged"} {
