@@ -105,18 +105,19 @@ func (r *Router) LeaseOwner(name string) (node string, token uint64, err error) 
 // between.
 const leaseAttempts = 3
 
+// AcquireLeaseFor is AcquireLease with takeover, for a user. What is another user's who is still there is
+// Denied: a name that it has by such a lease, or as a client id with a stored session of MQTT. An empty
+// user is nobody in particular.
+func (r *Router) AcquireLeaseFor(ctx context.Context, name, user string) (*Lease, error) {
+	return r.leases.acquireSoon(ctx, name, user, true)
+}
+
 // AcquireLease makes this node the owner of a name of 1 to 1024 bytes. Where it has an
 // owner, which may be this node by another lease, the error is of kind Conflict, unless
 // takeover is set: that owner has lost it then. After an error of kind Uncertain the name
 // is released in the background in case it was acquired.
 func (r *Router) AcquireLease(ctx context.Context, name string, takeover bool) (*Lease, error) {
-	for range leaseAttempts {
-		l, err := r.leases.acquire(ctx, name, takeover)
-		if core.KindOf(err) != core.Fenced {
-			return l, err
-		}
-	}
-	return nil, core.E(core.Unavailable, "this node's session ends again and again")
+	return r.leases.acquireSoon(ctx, name, "", takeover)
 }
 
 // EndEarlierRun ends what an earlier run of this node owned and never gave up, which the leader
@@ -203,7 +204,18 @@ func (a *leases) open(ctx context.Context) (uint64, error) {
 	return n, nil
 }
 
-func (a *leases) acquire(ctx context.Context, name string, takeover bool) (*Lease, error) {
+// acquireSoon is acquire, again where the session has ended meanwhile.
+func (a *leases) acquireSoon(ctx context.Context, name, user string, takeover bool) (*Lease, error) {
+	for range leaseAttempts {
+		l, err := a.acquire(ctx, name, user, takeover)
+		if core.KindOf(err) != core.Fenced {
+			return l, err
+		}
+	}
+	return nil, core.E(core.Unavailable, "this node's session ends again and again")
+}
+
+func (a *leases) acquire(ctx context.Context, name, user string, takeover bool) (*Lease, error) {
 	session, err := a.open(ctx)
 	if err != nil {
 		return nil, err
@@ -212,8 +224,12 @@ func (a *leases) acquire(ctx context.Context, name string, takeover bool) (*Leas
 	if err != nil {
 		return nil, err
 	}
-	cmd := state.AcquireLease{Node: a.node, Session: session, Claim: l.claim, Name: name, Takeover: takeover}
-	res, err := a.r.propose(ctx, cmd.Command())
+	take := state.AcquireLease{Node: a.node, Session: session, Claim: l.claim, Name: name, Takeover: takeover}
+	cmd := take.Command()
+	if user != "" {
+		cmd = (&state.AcquireLeaseFor{AcquireLease: take, User: user}).Command()
+	}
+	res, err := a.r.propose(ctx, cmd)
 	if err == nil {
 		l.token, err = state.DecodeNumber(res.Body)
 	}
@@ -222,7 +238,7 @@ func (a *leases) acquire(ctx context.Context, name string, takeover bool) (*Leas
 	}
 	a.forget(l)
 	switch core.KindOf(err) {
-	case core.Conflict, core.Invalid, core.TooLarge, core.Unsupported:
+	case core.Conflict, core.Invalid, core.TooLarge, core.Unsupported, core.Denied:
 	case core.Fenced:
 		a.mu.Lock()
 		a.overLocked(session)

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -86,6 +87,16 @@ func (r *Router) publishDue(t index.Timer, done chan<- error) {
 		done <- err
 		return
 	}
+	if refusal := r.authorizeDue(w); refusal != nil {
+		c := state.PublishDue{ID: t.ID, Due: t.Due} // it is given up
+		r.log.ProposeAsync(c.Command(), func(res core.Result, err error) {
+			if err == nil && res.Err != nil && res.Err.Kind != core.Invalid {
+				err = res.Err
+			}
+			done <- cmp.Or(err, refusal)
+		})
+		return
+	}
 	if st, _, ok := r.state.TopicOfQueue(w.Queue); ok && r.view(st).Config.LogAppendTime {
 		core.SetLogAppendTime(batch, r.now())
 	}
@@ -98,6 +109,19 @@ func (r *Router) publishDue(t index.Timer, done chan<- error) {
 		}
 		done <- err
 	})
+}
+
+// authorizeDue checks that whose will it is may still publish it.
+func (r *Router) authorizeDue(w *state.MQTTWill) error {
+	st, _, ok := r.state.TopicOfQueue(w.Queue)
+	if w.User == "" || !ok {
+		return nil
+	}
+	p := Principal{Name: w.User}
+	if u := r.state.User(w.User); u != nil {
+		p.login = u.Login
+	}
+	return r.authorizeTopic(p, OpWrite, st.Name, st.Internal)
 }
 
 // publishEarlierWill publishes a will that is due and that the leader may not have come to yet, and

@@ -35,6 +35,7 @@ type conn struct {
 	auth        authentication
 	session     *session
 	lease       *router.Lease
+	owns        bool // it has the lease; guarded by Server.mu
 
 	since  time.Time
 	listed func() // takes it off the list of clients; nil: it is not there

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"polylog/core"
 	"polylog/core/topicfilter"
 	"polylog/router"
 )
@@ -130,20 +131,41 @@ func (c *conn) refuse(version byte, why packets.Code) {
 // own makes this connection the only one of its client id in the cluster (section 3.1.4,
 // MQTT-3.1.4-3).
 func (c *conn) own() packets.Code {
-	if old := c.srv.claim(c); old != nil {
+	old, ok := c.srv.claim(c)
+	if !ok {
+		return errAnothers
+	}
+	if old != nil {
 		old.kick(codeTakenOver)
 		<-old.ended
 	}
 	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
 	defer cancel()
-	lease, err := c.srv.router.AcquireLease(ctx, router.MQTTLease(c.clientName()), true)
+	lease, err := c.srv.router.AcquireLeaseFor(ctx, router.MQTTLease(c.clientName()), c.owner())
+	if core.KindOf(err) == core.Denied {
+		return errAnothers
+	}
 	if err != nil {
 		c.srv.log.Warn("mqtt client id cannot be owned", "client", c.client, "err", err)
 		return packets.ErrServerUnavailable
 	}
 	c.lease = lease
+	c.srv.mu.Lock()
+	c.owns = true
+	c.srv.mu.Unlock()
 	lease.WhenLost(func() { c.kick(codeTakenOver) })
 	return packets.CodeSuccess
+}
+
+// errAnothers is that a client id is another user's (section 5.4.2).
+var errAnothers = packets.Code{Code: packets.ErrNotAuthorized.Code, Reason: "the client id is another user's"}
+
+// owner is the user whose the session is; empty while there are no users.
+func (c *conn) owner() string {
+	if !c.srv.router.HasUsers() {
+		return ""
+	}
+	return c.principal.Name
 }
 
 // leave gives the client id up.

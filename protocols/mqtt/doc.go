@@ -15,5 +15,5 @@
 // Goroutines: one a connection, which reads; one more while there is something to write;
 // one a server that feeds subscribers. Locks: Server.mu, subscriptions.mu, session.mu and
 // outbox.mu, in this order; none is held while the router is called, but for reads of
-// retained messages under session.mu, which say why.
+// retained messages under session.mu, which say why, and a look at who is a user under Server.mu.
 package mqtt

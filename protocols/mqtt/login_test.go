@@ -166,7 +166,7 @@ func TestAnonymousUser(t *testing.T) {
 	b.withUsers(t)
 	c := connected(t, b, "c", 5)
 	c.mustSubscribe("all/#", 1)
-	c.publish("all/x", "m", 1, 1)
+	c.send(publishPacket("all/x", "m", 0, 0))
 	c.expectMessage("all/x", "m")
 	if codes := c.subscribe(2, packets.Subscription{Filter: "secret/#"}); codes[0] != packets.ErrNotAuthorized.Code {
 		t.Errorf("SUBACK %#x", codes)
@@ -343,7 +343,7 @@ func TestScram(t *testing.T) {
 		again := newScram(s.client, method, hash, "alice", "pw-alice")
 		again.send(authPacket(0x19, method, again.say(nil)))
 		proof := again.say(again.expect(packets.Auth).Properties.AuthenticationData)
-		again.publish("all/x", method, 1, 1) // it goes on meanwhile
+		again.send(publishPacket("all/x", method, 0, 0)) // it goes on meanwhile
 		again.expectMessage("all/x", method)
 		again.send(authPacket(0x18, method, proof))
 		if pk := again.expect(packets.Auth); pk.ReasonCode != 0 {

@@ -7,6 +7,7 @@ import (
 
 	"polylog/core"
 	"polylog/router"
+	"polylog/router/routertest"
 )
 
 const denied = 0x87
@@ -190,6 +191,85 @@ func TestWillRights(t *testing.T) {
 		credentials("alice", "pw-alice")(p)
 		p.Connect.WillFlag, p.Connect.WillTopic, p.Connect.WillPayload = true, "secret/w", []byte("gone")
 	})
+}
+
+// TestWillRightsInTheEnd: a will whose user has lost the right meanwhile is not published.
+func TestWillRightsInTheEnd(t *testing.T) {
+	b := serveClocked(t, quickly)
+	b.withUsers(t)
+	sub := as(t, b.broker, "admin", "sub", 5)
+	sub.mustSubscribe("#", 1)
+	for i, right := range []string{"^(w|c|all)", "^all"} {
+		b.grant(t, "alice", "^(c|all)", "^(w|c|all)", "")
+		c, ack := connectAs(t, b.addr, "c", 5, func(p *packets.Packet) {
+			credentials("alice", "pw-alice")(p)
+			p.Connect.WillFlag, p.Connect.WillTopic, p.Connect.WillPayload, p.Connect.WillQos = true, "c/w", []byte("gone"), 1
+		})
+		if ack.ReasonCode != 0 {
+			t.Fatalf("CONNACK %#x", ack.ReasonCode)
+		}
+		b.grant(t, "alice", "", right, "")
+		c.disconnect(withWill)
+		awaitConnections(t, b.broker, 1)
+		b.pass(0)
+		if i == 0 {
+			sub.expectMessage("c/w", "gone")
+		}
+	}
+	as(t, b.broker, "admin", "pub", 5).publish("c/x", "next", 1, 1)
+	sub.expectMessage("c/x", "next")
+}
+
+// TestClientIDsAreTheirUsers: nobody ends a connection of another user by its client id, or gets its session,
+// over whatever node, while that user is there.
+func TestClientIDsAreTheirUsers(t *testing.T) {
+	r, log := routertest.Start(t, nil)
+	b := serveOn(t, r, quickly)
+	r2, _ := routertest.Join(t, log, "2", nil)
+	other := serveOn(t, r2, quickly)
+	b.withUsers(t)
+	keep := func(user string) func(*packets.Packet) {
+		return func(p *packets.Packet) {
+			credentials(user, "pw-"+user)(p)
+			p.Connect.Clean = false
+			p.Properties.SessionExpiryInterval, p.Properties.SessionExpiryIntervalFlag = 100, true
+		}
+	}
+	refused := func() {
+		t.Helper()
+		for _, at := range []*broker{b, other} {
+			for _, change := range []func(*packets.Packet){credentials("admin", "pw-admin"), keep("admin")} {
+				c, ack := connectAs(t, at.addr, "dev", 5, change)
+				if ack.ReasonCode != denied {
+					t.Errorf("CONNACK %#x", ack.ReasonCode)
+				}
+				c.expectEnd(0)
+			}
+		}
+	}
+	dev := as(t, b, "alice", "dev", 5) // a connection without a session that is stored
+	refused()
+	dev.quiet()
+	again := as(t, other, "alice", "dev", 5)
+	dev.expectEnd(codeTakenOver.Code)
+	again.disconnect(0)
+	if _, ack := connectAs(t, b.addr, "dev", 5, keep("alice")); ack.ReasonCode != 0 {
+		t.Fatalf("CONNACK %#x", ack.ReasonCode)
+	}
+	dev, _ = connectAs(t, b.addr, "dev", 5, keep("alice"))
+	dev.mustSubscribe("all/#", 1)
+	dev.disconnect(0)
+	awaitConnections(t, b, 0)
+	as(t, b, "admin", "pub", 5).publish("all/x", "m", 1, 1)
+	refused()
+	if err := b.router.DeleteUser(t.Context(), b.admin(t), "alice", false); err != nil {
+		t.Fatal(err)
+	}
+	dev, ack := connectAs(t, b.addr, "dev", 5, keep("admin"))
+	if !ack.SessionPresent {
+		t.Fatalf("%+v", ack)
+	}
+	dev.expectMessage("all/x", "m")
 }
 
 // TestSysRights: what the broker says of itself is for who may look at the cluster.

@@ -179,13 +179,17 @@ func (s *Server) unregister(c *conn) {
 	}
 }
 
-// claim makes c the one connection here of its client id, and returns the one that was.
-func (s *Server) claim(c *conn) (old *conn) {
+// claim makes c the one connection here of its client id, and returns the one that was. It is refused
+// where that owns it, for another user who is still there.
+func (s *Server) claim(c *conn) (old *conn, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old = s.clients[c.client]
+	if old != nil && old.owns && old.principal.Name != c.principal.Name && s.router.User(old.principal.Name) != nil {
+		return nil, false
+	}
 	s.clients[c.client] = c
-	return old
+	return old, true
 }
 
 var errStuck = errors.New("mqtt: connections go on after they were closed")

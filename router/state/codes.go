@@ -68,6 +68,7 @@ const (
 	CodeSetUser             core.Code = 110
 	CodeDeleteUser          core.Code = 111
 	CodeSetRights           core.Code = 112
+	CodeAcquireLeaseFor     core.Code = 113
 )
 
 // levels are the feature levels that commands need; 0: this program does not know the code.
@@ -134,6 +135,7 @@ var levels = [256]uint8{
 	CodeSetUser:             3,
 	CodeDeleteUser:          3,
 	CodeSetRights:           3,
+	CodeAcquireLeaseFor:     3,
 }
 
 // known reports whether State.command has the code.

@@ -65,6 +65,8 @@ func Describe(code core.Code, body []byte) string {
 		return describe("open session", body, decodeOpenSession)
 	case CodeEndSession:
 		return describe("end session", body, decodeEndSession)
+	case CodeAcquireLeaseFor:
+		return describe("acquire lease", body, decodeAcquireLeaseFor)
 	case CodeAcquireLease:
 		return describe("acquire lease", body, decodeAcquireLease)
 	case CodeReleaseLease:

@@ -97,6 +97,7 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeOpenSession, (*OpenSession).Command)
 		again(t, b, decodeEndSession, (*EndSession).Command)
 		again(t, b, decodeAcquireLease, (*AcquireLease).Command)
+		again(t, b, decodeAcquireLeaseFor, (*AcquireLeaseFor).Command)
 		again(t, b, decodeReleaseLease, (*ReleaseLease).Command)
 		retainAgain(t, b)
 		again(t, b, decodeSweepLeases, (*SweepLeases).Command)
@@ -148,7 +149,7 @@ func FuzzValues(f *testing.F) {
 	acks := ackGroup{mark: 5, failed: map[core.Offset]failure{3: {1, 2}}}
 	acks.acks.Add(4, 5)
 	f.Add(acks.encode())
-	f.Add((&Lease{"n1", 1, 2, 3}).encode())
+	f.Add((&Lease{"n1", 1, 2, 3, "u"}).encode())
 	f.Add((&Session{1, "r"}).encode())
 	history := History{Deaths: []Death{{Queue: core.TopicName("q"), Offset: 3, Reason: DeathLimit, Time: 5, Count: 1, First: true}}}
 	f.Add(history.encode())

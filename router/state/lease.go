@@ -27,6 +27,7 @@ type Lease struct {
 	Session uint64
 	Claim   uint64 // the owner's own name for it, within the session
 	Token   uint64 // rises with every change of owner, of this name and all others
+	User    string // that the node has it for; empty: for nobody in particular
 }
 
 // LeaseEvent is what has become of a node's session (Claim is 0), or of a lease: it was
@@ -67,13 +68,29 @@ func sessionLeaseKey(session uint64, name string) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{prefixLease, leaseBySession}, session), name...)
 }
 
-// A lease's value: version byte, node, session, claim and token uvarint.
+// A lease's value: version byte, node, session, claim and token uvarint, and the user where there is one.
 func (l *Lease) encode() []byte {
 	b := wire.AppendString([]byte{valueVersion}, l.Node)
 	for _, n := range [...]uint64{l.Session, l.Claim, l.Token} {
 		b = wire.AppendUvarint(b, n)
 	}
-	return b
+	return appendUser(b, l.User)
+}
+
+// appendUser appends a user to a value that may end without one.
+func appendUser(b []byte, user string) []byte {
+	if user == "" {
+		return b
+	}
+	return wire.AppendString(b, user)
+}
+
+// readUser reads what appendUser has appended, if it has.
+func readUser(r *wire.Reader) string {
+	if r.Len() == 0 {
+		return ""
+	}
+	return r.String()
 }
 
 func decodeLease(v []byte) (l Lease, err error) {
@@ -81,7 +98,7 @@ func decodeLease(v []byte) (l Lease, err error) {
 	if err := checkVersion(&r, "lease"); err != nil {
 		return l, err
 	}
-	l = Lease{Node: r.String(), Session: r.Uvarint(), Claim: r.Uvarint(), Token: r.Uvarint()}
+	l = Lease{Node: r.String(), Session: r.Uvarint(), Claim: r.Uvarint(), Token: r.Uvarint(), User: readUser(&r)}
 	if err := r.Close(); err != nil {
 		return l, core.E(core.Corrupt, "lease: %v", err)
 	}

@@ -114,15 +114,70 @@ func decodeAcquireLease(body []byte) (c AcquireLease, err error) {
 	return c, r.Close()
 }
 
+// AcquireLeaseFor is AcquireLease for a user. It is refused (Denied) where the name is another user's who
+// is still there, by a lease or by a stored session of MQTT.
+type AcquireLeaseFor struct {
+	AcquireLease
+	User string
+}
+
+// Command encodes: as AcquireLease, and the user.
+func (c *AcquireLeaseFor) Command() core.Command {
+	cmd := c.AcquireLease.Command()
+	return core.Command{Code: CodeAcquireLeaseFor, Head: wire.AppendString(cmd.Head, c.User)}
+}
+
+func decodeAcquireLeaseFor(body []byte) (c AcquireLeaseFor, err error) {
+	r := wire.NewReader(body)
+	c = AcquireLeaseFor{AcquireLease{r.String(), r.Uvarint(), r.Uvarint(), r.String(), r.Bool()}, r.String()}
+	return c, r.Close()
+}
+
+func (s *State) acquireLeaseFor(tx txn, c *cursor, body []byte) core.Result {
+	cmd, err := decodeAcquireLeaseFor(body)
+	if err != nil {
+		return invalid("acquire lease", err)
+	}
+	return s.giveLease(tx, c, &cmd)
+}
+
 func (s *State) acquireLease(tx txn, c *cursor, body []byte) core.Result {
 	cmd, err := decodeAcquireLease(body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return invalid("acquire lease", err)
+	}
+	return s.giveLease(tx, c, &AcquireLeaseFor{AcquireLease: cmd})
+}
+
+// anothers refuses a name that is another user's. old is its lease, nil where nobody has it.
+func (s *State) anothers(tx txn, name string, old *Lease, user string) *core.Error {
+	users := make([]string, 0, 2)
+	if old != nil && s.sessions[old.Node].Number == old.Session {
+		users = append(users, old.User)
+	}
+	if client, ok := MQTTClientOf(name); ok {
+		m, err := readMQTTSession(tx, client)
+		if err != nil {
+			return s.storeResult(err).Err
+		}
+		if m != nil {
+			users = append(users, m.User)
+		}
+	}
+	for _, u := range users {
+		if u != "" && u != user && s.users.all[u] != nil {
+			return core.E(core.Denied, "%.80q is another user's", name)
+		}
+	}
+	return nil
+}
+
+func (s *State) giveLease(tx txn, c *cursor, cmd *AcquireLeaseFor) core.Result {
+	switch {
 	case cmd.Name == "" || cmd.Claim == 0:
 		return refused(core.Invalid, "acquire lease: without name or claim")
-	case len(cmd.Name) > maxLeaseText:
-		return refused(core.TooLarge, "acquire lease: a name of %d bytes, at most %d are allowed", len(cmd.Name), maxLeaseText)
+	case len(cmd.Name) > maxLeaseText || len(cmd.User) > maxLeaseText:
+		return refused(core.TooLarge, "acquire lease: a name of %d bytes, at most %d are allowed", max(len(cmd.Name), len(cmd.User)), maxLeaseText)
 	}
 	if is, ok := s.sessions[cmd.Node]; !ok || is.Number != cmd.Session {
 		return refused(core.Fenced, "session %d of node %.40q is over", cmd.Session, cmd.Node)
@@ -130,6 +185,9 @@ func (s *State) acquireLease(tx txn, c *cursor, body []byte) core.Result {
 	old, err := readLease(tx, cmd.Name)
 	if err != nil {
 		return s.storeResult(err)
+	}
+	if refusal := s.anothers(tx, cmd.Name, old, cmd.User); refusal != nil {
+		return core.Result{Err: refusal}
 	}
 	if old != nil {
 		switch valid := s.sessions[old.Node].Number == old.Session; {
@@ -149,7 +207,7 @@ func (s *State) acquireLease(tx txn, c *cursor, body []byte) core.Result {
 	if err != nil {
 		return s.storeResult(err)
 	}
-	is := Lease{cmd.Node, cmd.Session, cmd.Claim, token}
+	is := Lease{cmd.Node, cmd.Session, cmd.Claim, token, cmd.User}
 	tx.Set(leaseKey(cmd.Name), is.encode())
 	tx.Set(sessionLeaseKey(cmd.Session, cmd.Name), nil)
 	s.leaseEvents = append(s.leaseEvents, LeaseEvent{cmd.Node, cmd.Session, cmd.Claim, cmd.Name, false})

@@ -14,7 +14,7 @@ import (
 //
 //	open NODE RUN
 //	end NODE SESSION
-//	acquire NODE SESSION CLAIM NAME [takeover]
+//	acquire NODE SESSION CLAIM NAME [takeover] [user=NAME]
 //	release NODE SESSION CLAIM NAME
 //	sweep-leases WORK
 func (s *script) leaseCommand() (core.Command, func(core.Result) string) {
@@ -37,6 +37,10 @@ func (s *script) leaseCommand() (core.Command, func(core.Result) string) {
 	case "acquire":
 		c := AcquireLease{Node: word(0), Session: number(1), Claim: number(2), Name: word(3)}
 		_, c.Takeover = s.option("takeover")
+		if user, ok := s.option("user"); ok {
+			f := AcquireLeaseFor{c, user}
+			return f.Command(), show("token")
+		}
 		return c.Command(), show("token")
 	case "release":
 		c := ReleaseLease{Node: word(0), Session: number(1), Claim: number(2), Name: word(3)}
@@ -61,6 +65,9 @@ func (m *machine) dumpLeases(b *strings.Builder) {
 			l, err := decodeLease(v)
 			m.must(err)
 			fmt.Fprintf(b, "lease %s of %s session=%d claim=%d token=%d", rest, l.Node, l.Session, l.Claim, l.Token)
+			if l.User != "" {
+				b.WriteString(" user=" + l.User)
+			}
 			if sessions[l.Node].Number != l.Session {
 				b.WriteString(" ended")
 			}

@@ -50,7 +50,7 @@ func (s *State) openMQTT(tx txn, c *cursor, body []byte) core.Result {
 	if err != nil {
 		return invalid("open mqtt session", err)
 	}
-	client, refusal := s.leased(tx, &cmd.MQTTLeased)
+	client, user, refusal := s.leased(tx, &cmd.MQTTLeased)
 	if refusal == nil && cmd.Will != nil {
 		refusal = cmd.Will.check()
 	}
@@ -84,8 +84,10 @@ func (s *State) openMQTT(tx txn, c *cursor, body []byte) core.Result {
 		return core.Result{Err: refusal}
 	}
 	if cmd.Will != nil {
+		cmd.Will.User = user
 		tx.Set(mqttWillKey(client), cmd.Will.encode())
 	}
+	m.User = user
 	setMQTTSession(tx, m)
 	return core.Result{Body: wire.AppendUvarint(wire.AppendUvarint(wire.AppendBool(nil, present), m.Number), due)}
 }

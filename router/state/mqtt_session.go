@@ -29,6 +29,7 @@ type MQTTSession struct {
 	Assigned      []MQTTAssigned // what was sent and is not acknowledged, in the order of sending
 	Released      []uint16       // packet ids for which PUBREL is owed, in order
 	Disconnected  int64          // when the connection ended, ms; 0: it is connected
+	User          string         // whose it is; empty: nobody's in particular
 
 	token uint64 // of the lease that it is connected by; 0: it is not
 	subs  int    // subscriptions
@@ -38,13 +39,13 @@ type MQTTSession struct {
 const MQTTNoExpiry = 0xFFFFFFFF
 
 // A session's value: version byte; number, expiry, token and subscriptions uvarint, disconnected
-// varint.
+// varint, and the user where there is one.
 func (m *MQTTSession) encode() []byte {
 	b := []byte{valueVersion}
 	for _, n := range [...]uint64{m.Number, uint64(m.Expiry), m.token, uint64(m.subs)} {
 		b = wire.AppendUvarint(b, n)
 	}
-	return wire.AppendVarint(b, m.Disconnected)
+	return appendUser(wire.AppendVarint(b, m.Disconnected), m.User)
 }
 
 func decodeMQTTSession(client core.Name, v []byte) (*MQTTSession, error) {
@@ -54,6 +55,7 @@ func decodeMQTTSession(client core.Name, v []byte) (*MQTTSession, error) {
 	}
 	m := &MQTTSession{
 		Client: client, Number: r.Uvarint(), Expiry: readUint32(&r), token: r.Uvarint(), subs: int(readUint32(&r)), Disconnected: r.Varint(),
+		User: readUser(&r),
 	}
 	if err := r.Close(); err != nil {
 		return nil, core.E(core.Corrupt, "mqtt session: %v", err)
@@ -192,25 +194,25 @@ func (l *MQTTLeased) appendTo(b []byte) []byte {
 
 func readMQTTLeased(r *wire.Reader) MQTTLeased { return MQTTLeased{r.String(), r.Uvarint()} }
 
-// leased is the client that a connection is of, or why it is not any more (Fenced).
-func (s *State) leased(tx txn, l *MQTTLeased) (client core.Name, refusal *core.Error) {
+// leased is the client that a connection is of, and its user, or why it is not any more (Fenced).
+func (s *State) leased(tx txn, l *MQTTLeased) (client core.Name, user string, refusal *core.Error) {
 	client, ok := MQTTClientOf(l.Lease)
 	if !ok {
-		return client, core.E(core.Invalid, "%.80q is no lease of an mqtt client id", l.Lease)
+		return client, "", core.E(core.Invalid, "%.80q is no lease of an mqtt client id", l.Lease)
 	}
 	is, err := readLease(tx, l.Lease)
 	switch {
 	case err != nil:
-		return client, s.storeResult(err).Err
+		return client, "", s.storeResult(err).Err
 	case is == nil || is.Token != l.Token || s.sessions[is.Node].Number != is.Session:
-		return client, core.E(core.Fenced, "mqtt client %.80q is somebody else's by now", client.Name)
+		return client, "", core.E(core.Fenced, "mqtt client %.80q is somebody else's by now", client.Name)
 	}
-	return client, nil
+	return client, is.User, nil
 }
 
 // connected is the stored session of a connection, or why there is none: NotFound.
 func (s *State) connected(tx txn, l *MQTTLeased) (*MQTTSession, *core.Error) {
-	client, refusal := s.leased(tx, l)
+	client, _, refusal := s.leased(tx, l)
 	if refusal != nil {
 		return nil, refusal
 	}

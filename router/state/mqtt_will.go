@@ -19,6 +19,9 @@ type MQTTWill struct {
 	Delay  uint32 // s after the connection's end, at most
 	Expiry uint32 // s that it may be delivered after it was published; 0: without end
 	MQTTMessage
+	// User is who has to have the right to publish it when its time comes; empty: nobody is asked. The
+	// state sets it: it is the lease's.
+	User string
 }
 
 // MQTTMessage is a message that waits for its time.
@@ -71,8 +74,8 @@ func readMQTTWill(r *wire.Reader) *MQTTWill {
 	return &MQTTWill{Delay: readUint32(r), Expiry: readUint32(r), MQTTMessage: readMQTTMessage(r)}
 }
 
-// A will's value, and that of a delayed publish: version byte, will.
-func (w *MQTTWill) encode() []byte { return w.appendTo([]byte{valueVersion}) }
+// A will's value, and that of a delayed publish: version byte, will, and the user where there is one.
+func (w *MQTTWill) encode() []byte { return appendUser(w.appendTo([]byte{valueVersion}), w.User) }
 
 func decodeMQTTWill(v []byte) (*MQTTWill, error) {
 	r := wire.NewReader(v)
@@ -80,6 +83,7 @@ func decodeMQTTWill(v []byte) (*MQTTWill, error) {
 		return nil, err
 	}
 	w := readMQTTWill(&r)
+	w.User = readUser(&r)
 	if err := r.Close(); err != nil {
 		return nil, core.E(core.Corrupt, "mqtt will: %v", err)
 	}
@@ -191,7 +195,8 @@ func ReadMQTTDue(r index.Reader, id []byte) (*MQTTWill, error) {
 }
 
 // PublishDue publishes what waited for its time, unless it was taken back or put off meanwhile
-// (Conflict). It does not wait any more whatever comes of it: the result is that of the append.
+// (Conflict). It does not wait any more whatever comes of it: the result is that of the append. Without
+// a batch it is given up (Invalid).
 //
 // Its body is the id of the timer with its length in front, due varint, and the batch, with the
 // times that it has now.

@@ -335,6 +335,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.openSession(tx, body)
 	case CodeEndSession:
 		return s.endSessionCommand(tx, body)
+	case CodeAcquireLeaseFor:
+		return s.acquireLeaseFor(tx, c, body)
 	case CodeAcquireLease:
 		return s.acquireLease(tx, c, body)
 	case CodeReleaseLease:
