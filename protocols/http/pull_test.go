@@ -369,3 +369,13 @@ func FuzzReceipts(f *testing.F) {
 		f.Fatal(err)
 	}
 }
+
+// A subscription whose topic has just got another partition, on which it has no group yet, is still there.
+func TestSubscriptionOfATopicThatGrows(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	s.do("PUT", "/v1/subscriptions/s", `{"topic": "t", "from": "start"}`).want(t, 201)
+	s.do("PATCH", "/v1/topics/t", `{"partitions": 2}`).want(t, 200)
+	s.do("GET", "/v1/subscriptions/s", "").want(t, 200, `"counts":`)
+	s.do("GET", "/v1/subscriptions?counts=true", "").want(t, 200, `"counts":`)
+}

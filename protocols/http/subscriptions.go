@@ -199,6 +199,9 @@ func (c *call) countsOfSubscription(s *router.Subscription) (*countsJSON, error)
 	counts := &countsJSON{}
 	for _, q := range src.queues {
 		n, err := c.router.CountQueue(c.ctx, q, src.group)
+		if core.KindOf(err) == core.NotFound {
+			continue // a new partition, on which it has no group yet
+		}
 		if err != nil {
 			return nil, err
 		}
