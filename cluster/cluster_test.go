@@ -198,14 +198,29 @@ func (nw *network) leader() *netNode {
 // form makes one cluster of the nodes.
 func (nw *network) form() {
 	nw.tb.Helper()
-	l := nw.leader().n
-	ctx, cancel := context.WithTimeout(nw.tb.Context(), time.Minute)
-	defer cancel()
 	for _, nd := range nw.nodes[1:] {
 		addr := nd.front.Addr().String()
-		must(nw.tb, l.AddNonvoter(ctx, nd.n.ID(), addr))
-		must(nw.tb, l.AddVoter(ctx, nd.n.ID(), addr))
+		nw.reform(func(ctx context.Context, l *Node) error { return l.AddNonvoter(ctx, nd.n.ID(), addr) })
+		nw.reform(func(ctx context.Context, l *Node) error { return l.AddVoter(ctx, nd.n.ID(), addr) })
 		waitFor(nw.tb, nd.n.HasVote)
+	}
+}
+
+// reform has whoever leads change the configuration. That may be somebody else in the middle of it, on a
+// slow machine; a change that was done already is no error.
+func (nw *network) reform(change func(ctx context.Context, leader *Node) error) {
+	nw.tb.Helper()
+	ctx, cancel := context.WithTimeout(nw.tb.Context(), time.Minute)
+	defer cancel()
+	for {
+		err := change(ctx, nw.leader().n)
+		switch core.KindOf(err) {
+		case core.OK:
+			return
+		case core.NotLeader, core.Unavailable, core.Uncertain:
+		default:
+			nw.tb.Fatal(err)
+		}
 	}
 }
 

@@ -162,7 +162,7 @@ func TestVersion(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"a verb is missing":       nil,
-		"; did you mean: serve\n": {"serv"},
+		"; did you mean: serve\n": {"servee"},
 		"unexpected argument \"s\"; usage: polylog check [flags]": {"check", "s"},
 	} {
 		if code, _, errs := call(t, "", args...); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {

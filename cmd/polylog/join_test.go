@@ -23,7 +23,7 @@ func quiet(dir, id string, joining *broker) *config.Config {
 	c := config.Default()
 	c.DataDir, c.NodeID, c.NodeListen = dir, id, "127.0.0.1:0"
 	c.KafkaListen, c.AMQPListen, c.HTTPListen = config.Off, config.Off, config.Off
-	c.MQTTListen, c.MQTTWSListen, c.ManagementListen, c.KafkaRESTListen = config.Off, config.Off, config.Off, config.Off
+	c.MQTTListen, c.MQTTWSListen, c.ManagementListen, c.KafkaRESTListen, c.NSQListen = config.Off, config.Off, config.Off, config.Off, config.Off
 	if joining != nil {
 		c.Join = []string{joining.nodeAddr()}
 	}

@@ -19,7 +19,7 @@ func leaseBroker(t *testing.T, id, dir, join string) *broker {
 	c.DataDir, c.NodeID = dir, id
 	c.ManagementListen = config.Off
 	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, "127.0.0.1:0"
-	c.MQTTListen, c.MQTTWSListen, c.KafkaRESTListen = config.Off, config.Off, config.Off
+	c.MQTTListen, c.MQTTWSListen, c.KafkaRESTListen, c.NSQListen = config.Off, config.Off, config.Off, config.Off
 	if join != "" {
 		c.Join = []string{join}
 	}
