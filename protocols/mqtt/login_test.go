@@ -3,6 +3,7 @@ package mqtt
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -233,8 +234,10 @@ func TestCertificates(t *testing.T) {
 	without.RootCAs.AppendCertsFromPEM(ca)
 	with := without.Clone()
 	with.Certificates = []tls.Certificate{c.Fresh().Cert}
+	n := 0
 	connect := func(o *tls.Config, change func(*packets.Packet)) byte {
 		t.Helper()
+		n++
 		nc, err := tls.Dial("tcp", l.Addr().String(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +246,7 @@ func TestCertificates(t *testing.T) {
 		k := &client{t: t, nc: nc, in: packetReader{nc: nc, got: func(n int64) int64 { return n }}, version: 5}
 		pk := packets.Packet{
 			FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: 5,
-			Connect: packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: "c", Clean: true},
+			Connect: packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: fmt.Sprint("c", n), Clean: true},
 		}
 		if change != nil {
 			change(&pk)

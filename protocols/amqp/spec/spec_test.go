@@ -239,7 +239,7 @@ func TestDecodingIsCheap(t *testing.T) {
 	header := AppendHeader(nil, 1, 10, &Properties{ContentType: "text/plain", DeliveryMode: 2})
 	var d Decoder
 	var p Properties
-	if n := testing.AllocsPerRun(100, func() {
+	decode := func() {
 		for _, b := range [][]byte{publish, ack} {
 			if _, err := d.Method(b[FrameHeadLen : len(b)-1]); err != nil {
 				t.Fatal(err)
@@ -248,9 +248,15 @@ func TestDecodingIsCheap(t *testing.T) {
 		if _, _, err := d.Header(header[FrameHeadLen:len(header)-1], &p); err != nil {
 			t.Fatal(err)
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
+	// The count is the process's: what the runtime does meanwhile is in it.
+	var n float64
+	for range 10 {
+		if n = testing.AllocsPerRun(100, decode); n == 0 {
+			return
+		}
+	}
+	t.Errorf("%v allocations", n)
 }
 
 func FuzzMethod(f *testing.F) {

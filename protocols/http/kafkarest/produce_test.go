@@ -107,7 +107,7 @@ func TestStreamV3(t *testing.T) {
 	if err := answers.Decode(&r); err != nil || r.Code != 400 {
 		t.Fatalf("no object: %+v, %v", r, err)
 	}
-	_ = <-written // the other side reads no more
+	<-written //nolint:errcheck // the other side reads no more
 	_ = out.Close()
 	if _, err := answers.Token(); err != io.EOF {
 		t.Fatalf("after what cannot be read: %v", err)
