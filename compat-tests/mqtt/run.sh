@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real MQTT clients against bin/polylog: Eclipse Paho for Python, Go and Java, MQTT.js, and HiveMQ's client for Java, all for
 # MQTT 3.1.1 and 5, and mosquitto_pub and mosquitto_sub where they are installed. With PAHO_TESTING set to
-# the folder interoperability of a checkout of eclipse/paho.mqtt.testing, its two suites too.
+# the folder interoperability of a checkout of eclipse/paho.mqtt.testing, its two suites too. login.sh tries users.
 cd "$(dirname "$0")"
 . ../harness/suite.sh
 python_packages
@@ -38,6 +38,8 @@ if command -v mosquitto_pub >/dev/null; then
 else
   echo "skip mosquitto_pub and mosquitto_sub: not installed"
 fi
+
+./login.sh || failed=1
 
 if [ -n "${PAHO_TESTING:-}" ]; then
   # A broker as they want it: a filter that is refused, a keep-alive that is cut, and no more
