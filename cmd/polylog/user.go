@@ -110,6 +110,7 @@ func userAdd(a *apiFlags) *cobra.Command {
 			}
 			return nil
 		})
+	cmd.Aliases = []string{"create"} // as of everything else
 	f := cmd.Flags()
 	f.StringSliceVar(&tags, "tag", nil, "administrator, monitoring, policymaker, management, or any other text")
 	f.StringVar(&file, "password-file", "", "file with the new user's password in its first line; - is standard input")
