@@ -1,6 +1,7 @@
 """Every call of the broker's OpenAPI description is made, well and badly, and each answer is compared with
 what is described for it. The description itself is checked by openapi-spec-validator."""
 
+import base64
 import http.client
 import json
 import os
@@ -275,7 +276,41 @@ def cleaning():
     call("DELETE", "/v1/topics/words", want=404)
 
 
-for part in publishing, queues, exchanges, subscriptions, webhooks, hooks, administration, cleaning:
+def users():
+    def basic(user, password):
+        return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+    call("GET", "/v1/whoami")
+    call("GET", "/v1/rights/words")
+    call("PUT", "/v1/users/alice", {"password": "a"}, 409)
+    call("PUT", "/v1/users/admin?new", {"password": "admins", "tags": ["administrator"]}, 201)
+    admin = basic("admin", "admins")
+    for path in "whoami", "users", "users/admin", "rights/words":
+        call("GET", f"/v1/{path}", want=401)
+    for method in "PUT", "DELETE":
+        call(method, "/v1/users/admin", {} if method == "PUT" else None, 401)
+        call(method, "/v1/users/admin/rights/default", {} if method == "PUT" else None, 401)
+    call("GET", "/v1/whoami", headers=admin)
+    call("PUT", "/v1/users/alice", {"password": "alices", "rights": [{"namespace": "default", "read": "^w"}]}, 201, admin)
+    call("PUT", "/v1/users/alice?new", {}, 409, admin)
+    call("PUT", "/v1/users/alice", {"tags": ["monitoring"]}, headers=admin)
+    call("GET", "/v1/users?limit=1", headers=admin)
+    call("GET", "/v1/users/alice", headers=admin)
+    call("GET", "/v1/users/none", want=404, headers=admin)
+    alice = basic("alice", "alices")
+    assert call("GET", "/v1/rights/words", headers=alice) == {"name": "words", "configure": False, "write": False, "read": True}
+    call("GET", "/v1/users", want=403, headers=alice)
+    call("GET", "/v1/whoami", want=401, headers=basic("alice", "wrong"))
+    call("PUT", "/v1/users/alice/rights/default", {"configure": "(", "write": "", "read": ""}, 400, admin)
+    call("PUT", "/v1/users/alice/rights/default", {"configure": "", "write": "^w", "read": "^w"}, 204, admin)
+    call("DELETE", "/v1/users/alice/rights/default", want=204, headers=admin)
+    call("DELETE", "/v1/users/alice/rights/default", want=404, headers=admin)
+    call("DELETE", "/v1/users/admin", want=409, headers=admin)
+    call("DELETE", "/v1/users/alice", want=204, headers=admin)
+    call("DELETE", "/v1/users/admin?last", want=204, headers=admin)
+
+
+for part in publishing, queues, exchanges, subscriptions, webhooks, hooks, administration, cleaning, users:
     part()
 
 # The only successes that no answer over HTTP can be: those of WebSockets, which streams.py tries; of groups, which need
