@@ -1,6 +1,7 @@
 package nsq
 
 import (
+	"encoding/binary"
 	"net/http"
 	"slices"
 	"strings"
@@ -73,6 +74,24 @@ func TestTooLarge(t *testing.T) {
 	}
 	if got := f.stored("small"); len(got) > 0 {
 		t.Errorf("stored %q", got)
+	}
+}
+
+// TestTooMany: the messages of a body are bounded, whatever it says them in.
+func TestTooMany(t *testing.T) {
+	framed := func(n int) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(n)), strings.Repeat("\x00\x00\x00\x01x", n)...)
+	}
+	for name, split := range map[string]func(n int) ([][]byte, error){
+		"lines":  func(n int) ([][]byte, error) { return lines([]byte(strings.Repeat("\nx\n", n))) },
+		"frames": func(n int) ([][]byte, error) { return frames(framed(n)) },
+	} {
+		if all, err := split(maxMessages); err != nil || len(all) != maxMessages {
+			t.Errorf("%s: %d, %v", name, len(all), err)
+		}
+		if _, err := split(maxMessages + 1); err != error(errMessages) { //nolint:errorlint // as it is
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

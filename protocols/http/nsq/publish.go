@@ -68,12 +68,21 @@ func mpub(c *call) error {
 	return c.publish(topic, messages, 0)
 }
 
+// maxMessages bounds the messages of a body: each costs memory beside what it says. nsqd has no such bound.
+const maxMessages = 100_000
+
+var errMessages = errBodyTooBig.because("more than " + strconv.Itoa(maxMessages) + " messages")
+
 // lines are those of a body, without the empty ones.
 func lines(body []byte) (all [][]byte, err error) {
 	for line := range bytes.SplitSeq(body, []byte("\n")) {
-		if len(line) > 0 {
-			all = append(all, line)
+		switch {
+		case len(line) == 0:
+			continue
+		case len(all) == maxMessages:
+			return nil, errMessages
 		}
+		all = append(all, line)
 	}
 	return all, nil
 }
@@ -87,8 +96,11 @@ func lines(body []byte) (all [][]byte, err error) {
 //	+--------+--------+-----------+--------+---
 func frames(body []byte) (all [][]byte, err error) {
 	count, body, ok := frameNumber(body)
-	if !ok {
+	switch {
+	case !ok:
 		return nil, errBody
+	case count > maxMessages:
+		return nil, errMessages
 	}
 	for ; count > 0; count-- {
 		var n uint32
