@@ -84,7 +84,7 @@ func runSASL(ctx context.Context, o options) (failed int, err error) {
 			check(c.name, m+", wrong password", bounded(ctx, func(ctx context.Context) error {
 				err := c.try(ctx, m, saslUser, "wrong")
 				if err == nil || !strings.Contains(strings.ToLower(err.Error()), "authentication") {
-					return fmt.Errorf("it says %v, want that the authentication failed", err)
+					return fmt.Errorf("it says %w, want that the authentication failed", err)
 				}
 				return nil
 			}))
