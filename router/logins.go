@@ -101,7 +101,7 @@ func (r *Router) WhileLoggedIn(p Principal, end func()) (leave func()) {
 
 // HasUsers reports whether there are users, or there have to be. While there are none everybody may
 // do everything.
-func (r *Router) HasUsers() bool { return r.logins.required || r.state.HasUsers() }
+func (r *Router) HasUsers() bool { return asksWho(r.state, r.logins.required) }
 
 var (
 	errLogin   = core.E(core.Denied, "the user or the password is wrong")

@@ -14,9 +14,15 @@ type userRights struct {
 	required bool // that there are some
 }
 
+// asksWho reports whether everybody has to be a user: there are some, or are to be. required says that
+// they are, until the first one is there; that all were deleted later opens the broker.
+func asksWho(s *state.State, required bool) bool {
+	return s.HasUsers() || required && !s.HadUsers()
+}
+
 // Authorize implements Authorizer. What it allows costs no allocation.
 func (a userRights) Authorize(p Principal, op Operation, res Resource) error {
-	if p.itself || p.trusted || !a.required && !a.state.HasUsers() {
+	if p.itself || p.trusted || !asksWho(a.state, a.required) {
 		return nil
 	}
 	u := a.state.User(p.Name)

@@ -76,7 +76,7 @@ type Options struct {
 	// AnonymousUser is the user that clients without credentials are, once there are users. Its
 	// tags do not count. Empty: they are refused.
 	AnonymousUser string
-	// RequireUsers has nobody but users do anything, also while there are none.
+	// RequireUsers has nobody but users do anything, also before there is one.
 	RequireUsers bool
 	// Defaults are broker configuration values (see BrokerConfigKeys) from the
 	// node's own configuration file; they come after those set at run time.

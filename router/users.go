@@ -69,7 +69,7 @@ func (r *Router) authorizeUsers(p Principal, name string) error {
 // Error kinds: Invalid, Denied, Exists, NotFound, Limit, Conflict (it is, or would have been, the
 // only one who can make users; there are users, and it was to be the first).
 func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserChange) (created bool, err error) {
-	own := c.There && c.Tags == nil && c.Credentials == nil && len(c.Rights) == 0 && p.Name == name && p.login > 0 && r.current(&p)
+	own := !c.New && c.Tags == nil && c.Credentials == nil && len(c.Rights) == 0 && p.Name == name && p.login > 0 && r.current(&p)
 	if !own {
 		if err := r.authorizeUsers(p, name); err != nil {
 			return false, err
@@ -81,7 +81,7 @@ func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserCh
 		cmd.Must = state.MustBeFirst // whoever else makes one meanwhile has not asked us
 	case c.New:
 		cmd.Must = state.MustBeNew
-	case c.There:
+	case c.There, own:
 		cmd.Must = state.MustBeThere
 	}
 	if c.Tags != nil {

@@ -179,6 +179,55 @@ func TestWithoutUsers(t *testing.T) {
 	}
 }
 
+// TestRequiredUsers: where there have to be users nobody may do anything before there is one; when the last
+// one is deleted the broker is open, as any.
+func TestRequiredUsers(t *testing.T) {
+	r, _ := routertest.Start(t, func(o *router.Options) { o.RequireUsers = true })
+	ctx := t.Context()
+	may := func() bool {
+		p, err := r.Anonymous("127.0.0.1")
+		return err == nil && r.Authorize(p, router.OpDescribe, router.Resource{Kind: router.ResourceCluster}) == nil
+	}
+	if may() {
+		t.Error("somebody may do something before there is a user")
+	}
+	tags := []string{router.TagAdministrator}
+	first := router.UserChange{Tags: &tags, Password: new("pw-admin")}
+	if _, err := r.SetUser(ctx, local, "eve", first); core.KindOf(err) != core.Denied {
+		t.Error(err)
+	}
+	if _, err := r.SetUser(ctx, router.Itself("test"), "admin", first); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.DeleteUser(ctx, login(t, r, "admin"), "admin", true); err != nil {
+		t.Fatal(err)
+	}
+	if !may() {
+		t.Error("nobody may do anything after the last user was deleted")
+	}
+	if _, err := r.SetUser(ctx, local, "admin", first); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOwnPassword: a user changes its own password, and nothing else of itself.
+func TestOwnPassword(t *testing.T) {
+	r, _ := routertest.Start(t, nil)
+	withUsers(t, r)
+	tags := []string{router.TagAdministrator}
+	for _, c := range []router.UserChange{{Tags: &tags}, {Password: new("x"), Tags: &tags}, {Password: new("x"), New: true}} {
+		if _, err := r.SetUser(t.Context(), login(t, r, "alice"), "alice", c); core.KindOf(err) != core.Denied {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if _, err := r.SetUser(t.Context(), login(t, r, "alice"), "watch", router.UserChange{Password: new("x")}); core.KindOf(err) != core.Denied {
+		t.Error(err)
+	}
+	if _, err := r.SetUser(t.Context(), login(t, r, "alice"), "alice", router.UserChange{Password: new("pw-alice")}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLogin(t *testing.T) {
 	r, _ := routertest.Start(t, nil)
 	ctx := t.Context()

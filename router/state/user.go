@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -184,6 +185,8 @@ func checkUserName(name string) error {
 		return core.E(core.Invalid, "a user's name of %d bytes, want 1 to %d", len(name), maxUserName)
 	case !utf8.ValidString(name):
 		return core.E(core.Invalid, "a user's name is not UTF-8")
+	case strings.Contains(name, ":"):
+		return core.E(core.Invalid, "user name %q has a colon, at which HTTP's Basic ends it", name)
 	case hasControl(name):
 		return core.E(core.Invalid, "user name %q has a control character", name)
 	}
@@ -275,6 +278,7 @@ type users struct {
 		all map[string]*User
 	}
 	number   atomic.Int64  // of view.all
+	had      atomic.Bool   // there was one since the state was opened
 	revision atomic.Uint64 // of view.all
 }
 
@@ -313,12 +317,20 @@ func (s *State) publishUsers() {
 			delete(us.view.all, name)
 		}
 	}
-	us.number.Store(int64(len(us.view.all)))
+	us.countView()
 	us.revision.Add(1)
 	us.view.Unlock()
 	us.changed = us.changed[:0]
 	if fn := s.onUsers.Load(); fn != nil {
 		(*fn)()
+	}
+}
+
+// countView is called when view.all has changed.
+func (us *users) countView() {
+	us.number.Store(int64(len(us.view.all)))
+	if len(us.view.all) > 0 {
+		us.had.Store(true)
 	}
 }
 
@@ -328,6 +340,9 @@ func (s *State) OnUsers(fn func()) { s.onUsers.Store(&fn) }
 
 // HasUsers reports whether there is any user.
 func (s *State) HasUsers() bool { return s.users.number.Load() > 0 }
+
+// HadUsers reports whether there was any user since the state was opened.
+func (s *State) HadUsers() bool { return s.users.had.Load() }
 
 // UsersRevision counts the changes of users that readers see.
 func (s *State) UsersRevision() uint64 { return s.users.revision.Load() }
@@ -387,7 +402,7 @@ func (s *State) loadUsers() error {
 		us.view.all[name] = u
 		us.count(u, 1)
 	}
-	us.number.Store(int64(len(us.all)))
+	us.countView()
 	us.revision.Store(1)
 	return cmp.Or(err, bad)
 }
