@@ -384,7 +384,7 @@ func FuzzLogin(f *testing.F) {
 	b.withUsers(f)
 	f.Fuzz(func(t *testing.T, user, password, method, first, second string) {
 		if len(user)+len(password)+len(method)+len(first)+len(second) > 1<<15 || password == "pw-"+user {
-			t.Skip()
+			return // longer than what is of interest, or right
 		}
 		clock.Advance(time.Hour) // guesses are forgiven
 		c := dial(t, b.addr, 5)
