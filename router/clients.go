@@ -1,6 +1,7 @@
 package router
 
 import (
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -9,7 +10,7 @@ import (
 // Client is a client's connection to this node, whatever its protocol.
 type Client struct {
 	ID        uint64 // on this node: later connections have greater ones
-	Protocol  string // kafka, amqp, mqtt, http
+	Protocol  string // kafka, kafka-rest, amqp, mqtt, http, nsq
 	Version   string // of the protocol, as far as the client has said
 	Remote    string // address
 	Local     string
@@ -53,6 +54,14 @@ func (c *Clients) Add(describe func(*Client)) (leave func()) {
 		defer c.mu.Unlock()
 		delete(c.all, id)
 	}
+}
+
+// AddHTTP adds a connection of HTTP 1.1, over which somebody speaks a protocol.
+func (c *Clients) AddHTTP(protocol string, nc net.Conn, since time.Time) (leave func()) {
+	return c.Add(func(k *Client) {
+		k.Protocol, k.Version, k.Since = protocol, "1.1", since
+		k.Remote, k.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
+	})
 }
 
 // List is up to limit connections with ids above after for which match is true, the oldest first.

@@ -12,35 +12,21 @@ import (
 	"polylog/router/routertest"
 )
 
-var local = router.Principal{Host: "127.0.0.1"}
-
 // addUser makes a user with the password pw-NAME, as whoever may.
 func (f *fixture) addUser(name string, tags ...string) {
 	f.t.Helper()
-	c := router.UserChange{New: true, Tags: &tags, Password: new("pw-" + name)}
-	if _, err := f.router.SetUser(f.t.Context(), f.admin(), name, c); err != nil {
-		f.t.Fatal(err)
-	}
+	routertest.AddUser(f.t, f.router, name, tags...)
 }
 
 // admin is the administrator, once there is one.
 func (f *fixture) admin() router.Principal {
 	f.t.Helper()
-	if !f.router.HasUsers() {
-		return local
-	}
-	p, err := f.router.Login(f.t.Context(), "admin", "pw-admin", "127.0.0.1")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return p
+	return routertest.Admin(f.t, f.router)
 }
 
 func (f *fixture) grant(user, configure, write, read string) {
 	f.t.Helper()
-	if _, err := f.router.SetRights(f.t.Context(), f.admin(), user, core.DefaultNamespace, configure, write, read); err != nil {
-		f.t.Fatal(err)
-	}
+	routertest.Grant(f.t, f.router, user, configure, write, read)
 }
 
 // withUsers has an administrator, which has all rights, and alice, who has some.

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/xdg-go/scram"
 
-	"polylog/core"
 	"polylog/router"
+	"polylog/router/routertest"
 )
 
 // quickly has failed logins answered at once.
@@ -23,29 +23,11 @@ func quickly(o *Options) { o.loginDelay = time.Nanosecond }
 // users makes an administrator, and dev, who may read and write topics and groups that begin with d.
 func (f *fixture) users() router.Principal {
 	f.t.Helper()
-	f.user(router.Principal{Host: "127.0.0.1"}, "admin", router.TagAdministrator)
-	admin, err := f.router.Login(f.t.Context(), "admin", "pw-admin", "127.0.0.1")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.user(admin, "dev")
-	f.rights(admin, "admin", ".*", ".*", ".*")
-	f.rights(admin, "dev", "", "^d", "^d")
-	return admin
-}
-
-func (f *fixture) user(p router.Principal, name string, tags ...string) {
-	f.t.Helper()
-	if _, err := f.router.SetUser(f.t.Context(), p, name, router.UserChange{New: true, Tags: &tags, Password: new("pw-" + name)}); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-func (f *fixture) rights(p router.Principal, name, configure, write, read string) {
-	f.t.Helper()
-	if _, err := f.router.SetRights(f.t.Context(), p, name, core.DefaultNamespace, configure, write, read); err != nil {
-		f.t.Fatal(err)
-	}
+	routertest.AddUser(f.t, f.router, "admin", router.TagAdministrator)
+	routertest.AddUser(f.t, f.router, "dev")
+	routertest.Grant(f.t, f.router, "admin", ".*", ".*", ".*")
+	routertest.Grant(f.t, f.router, "dev", "", "^d", "^d")
+	return routertest.Admin(f.t, f.router)
 }
 
 func (c *client) handshake(version int16, mechanism string) *kmsg.SASLHandshakeResponse {
@@ -333,12 +315,12 @@ func TestLoginAgainWhileFetching(t *testing.T) {
 func TestRightsMidConnection(t *testing.T) {
 	f := start(t, nil)
 	topic := f.topic("d", 1, nil)
-	admin := f.users()
+	f.users()
 	c := f.dial().login("dev")
 	req := fetchOne(fetchMax, topic, 0, 0)
 	req.MaxWaitMillis, req.MinBytes = 600_000, 1
 	c.send(req)
-	f.rights(admin, "dev", "", "^d", "^x")
+	routertest.Grant(t, f.router, "dev", "", "^d", "^x")
 	if p := f.dial().login("dev").produced(9, topic, 0, batch(t, 0, 1, "secret")); p.ErrorCode != 0 {
 		t.Fatalf("code %d", p.ErrorCode)
 	}

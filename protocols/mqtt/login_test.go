@@ -13,7 +13,6 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 	"github.com/xdg-go/scram"
 
-	"polylog/core"
 	"polylog/core/certs"
 	"polylog/core/certs/certstest"
 	"polylog/router"
@@ -26,30 +25,18 @@ func quickly(o *Options) { o.loginDelay = time.Nanosecond }
 // addUser makes a user with the password pw-NAME, as whoever may.
 func (b *broker) addUser(t testing.TB, name string, tags ...string) {
 	t.Helper()
-	c := router.UserChange{New: true, Tags: &tags, Password: new("pw-" + name)}
-	if _, err := b.router.SetUser(t.Context(), b.admin(t), name, c); err != nil {
-		t.Fatal(err)
-	}
+	routertest.AddUser(t, b.router, name, tags...)
 }
 
 // admin is the administrator, once there is one.
 func (b *broker) admin(t testing.TB) router.Principal {
 	t.Helper()
-	if !b.router.HasUsers() {
-		return router.Principal{Host: "127.0.0.1"}
-	}
-	p, err := b.router.Login(t.Context(), "admin", "pw-admin", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return routertest.Admin(t, b.router)
 }
 
 func (b *broker) grant(t testing.TB, user, configure, write, read string) {
 	t.Helper()
-	if _, err := b.router.SetRights(t.Context(), b.admin(t), user, core.DefaultNamespace, configure, write, read); err != nil {
-		t.Fatal(err)
-	}
+	routertest.Grant(t, b.router, user, configure, write, read)
 }
 
 // withUsers has an administrator, which has all rights, alice, who has some, and eve, who has none.

@@ -90,11 +90,7 @@ func New(o Options) (*Server, error) {
 
 // connected lists a connection.
 func (s *Server) connected(nc net.Conn) (left func()) {
-	since := s.opts.Clock()
-	return s.opts.Clients.Add(func(k *router.Client) {
-		k.Protocol, k.Version, k.Since = "kafka-rest", "1.1", since
-		k.Remote, k.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
-	})
+	return s.opts.Clients.AddHTTP("kafka-rest", nc, s.opts.Clock())
 }
 
 // Serve answers requests until Close; it returns nil then.

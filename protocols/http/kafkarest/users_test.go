@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"polylog/core"
 	"polylog/router"
+	"polylog/router/routertest"
 )
 
 // as calls as a user, and returns the status and the body.
@@ -34,21 +34,9 @@ func (f *fixture) as(user, method, path, contentType, body string) (int, string)
 func TestUsers(t *testing.T) {
 	f := start(t, nil)
 	f.do(200, "POST", "/topics/d", jsonV2, `{"records":[{"value":"first"}]}`)
-	set := func(p router.Principal, name string, tags ...string) {
-		t.Helper()
-		if _, err := f.router.SetUser(t.Context(), p, name, router.UserChange{New: true, Tags: &tags, Password: new("pw-" + name)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(router.Principal{Host: "127.0.0.1"}, "admin", router.TagAdministrator)
-	admin, err := f.router.Login(t.Context(), "admin", "pw-admin", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set(admin, "dev")
-	if _, err := f.router.SetRights(t.Context(), admin, "dev", core.DefaultNamespace, "", "^d", "^d"); err != nil {
-		t.Fatal(err)
-	}
+	routertest.AddUser(t, f.router, "admin", router.TagAdministrator)
+	routertest.AddUser(t, f.router, "dev")
+	routertest.Grant(t, f.router, "dev", "", "^d", "^d")
 	f.refused(codeUnauthorized, "GET", "/topics", "", "")
 	want := func(status int, user, method, path, contentType, body, text string) {
 		t.Helper()
@@ -66,11 +54,11 @@ func TestUsers(t *testing.T) {
 	want(204, "dev", "POST", in+"/subscription", v2, `{"topics":["d"]}`, "")
 	want(200, "dev", "GET", in+"/records?timeout=60000", "", "", "first")
 	// With another password it goes on, as soon as its client has come by that.
-	if _, err := f.router.SetUser(t.Context(), admin, "dev", router.UserChange{Password: new("other")}); err != nil {
+	if _, err := f.router.SetUser(t.Context(), routertest.Admin(t, f.router), "dev", router.UserChange{Password: new("other")}); err != nil {
 		t.Fatal(err)
 	}
 	want(401, "dev", "GET", in+"/records", "", "", "")
-	if _, err := f.router.SetUser(t.Context(), admin, "dev", router.UserChange{Password: new("pw-dev")}); err != nil {
+	if _, err := f.router.SetUser(t.Context(), routertest.Admin(t, f.router), "dev", router.UserChange{Password: new("pw-dev")}); err != nil {
 		t.Fatal(err)
 	}
 	want(204, "dev", "DELETE", in, v2, "", "")

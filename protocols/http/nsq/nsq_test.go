@@ -238,21 +238,9 @@ func TestInfo(t *testing.T) {
 // TestUsers: once there are users a call needs one, and may what that one may.
 func TestUsers(t *testing.T) {
 	f := start(t, nil)
-	set := func(p router.Principal, name string, tags ...string) {
-		t.Helper()
-		if _, err := f.router.SetUser(t.Context(), p, name, router.UserChange{New: true, Tags: &tags, Password: new("pw-" + name)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(router.Principal{Host: "127.0.0.1"}, "admin", router.TagAdministrator)
-	admin, err := f.router.Login(t.Context(), "admin", "pw-admin", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set(admin, "dev")
-	if _, err := f.router.SetRights(t.Context(), admin, "dev", core.DefaultNamespace, "^d", "^d", "^d"); err != nil {
-		t.Fatal(err)
-	}
+	routertest.AddUser(t, f.router, "admin", router.TagAdministrator)
+	routertest.AddUser(t, f.router, "dev")
+	routertest.Grant(t, f.router, "dev", "^d", "^d", "^d")
 	f.do(200, "OK", "GET", "/ping", "")
 	want := func(code int, user, path, word string) {
 		t.Helper()

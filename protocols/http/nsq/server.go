@@ -73,11 +73,7 @@ func New(o Options) (*Server, error) {
 
 // connected lists a connection.
 func (s *Server) connected(nc net.Conn) (left func()) {
-	since := s.opts.Clock()
-	return s.opts.Clients.Add(func(k *router.Client) {
-		k.Protocol, k.Version, k.Since = "nsq", "1.1", since
-		k.Remote, k.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
-	})
+	return s.opts.Clients.AddHTTP("nsq", nc, s.opts.Clock())
 }
 
 // Serve answers requests until Close; it returns nil then.
