@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"polylog/cmd/polylog/config"
+	"polylog/cmd/polylog/rest"
 )
 
 const (
@@ -31,6 +32,7 @@ type brokerFlags struct {
 	as      *credentials // nil: nobody
 	addr    string
 	timeout time.Duration
+	servers rest.Servers // of the HTTP interface, for verbs that speak that, too
 }
 
 func (b *brokerFlags) add(cmd *cobra.Command) {
@@ -38,6 +40,17 @@ func (b *brokerFlags) add(cmd *cobra.Command) {
 	b.as = &credentials{process: b.process}
 	b.as.add(cmd)
 	cmd.PersistentFlags().DurationVar(&b.timeout, "timeout", 30*time.Second, "how long to wait for the broker")
+}
+
+// addServer is for verbs that speak to the HTTP interface where --server names it.
+func (b *brokerFlags) addServer(cmd *cobra.Command) {
+	cmd.Flags().VarP(&b.servers, "server", "s", "address of the broker's HTTP interface, or several with commas, to speak HTTP instead of Kafka's protocol")
+	cmd.MarkFlagsMutuallyExclusive("broker", "server")
+}
+
+// http are the flags for the HTTP interface.
+func (b *brokerFlags) http() *apiFlags {
+	return &apiFlags{process: b.process, as: b.as, servers: b.servers, timeout: b.timeout}
 }
 
 // seeds are the addresses to begin with.

@@ -19,13 +19,6 @@ import (
 	"polylog/cmd/polylog/rest"
 )
 
-// One request of an import. Each is stored in one step, which bounds it (message.max.bytes), and is found by its
-// first line when it is sent again: with other bounds an import that was interrupted would not go on right.
-const (
-	importMessages = 1000
-	importBytes    = 256 << 10
-)
-
 // importKeep is how often an import notes how far it is, beside each time that it has to (see send).
 const importKeep = time.Second
 
@@ -184,50 +177,14 @@ func (f *importFlags) next() (*batch, error) {
 	}
 }
 
-// batch is what one request publishes.
-type batch struct {
-	body  bytes.Buffer
-	at    []int64 // the line of each message, counting from the batch's first
-	lines int     // that it is made of, empty ones too
-}
-
-// add is false where there is no room for a message.
-func (b *batch) add(message []byte) bool {
-	if n := len(b.at); n == importMessages || n > 0 && b.body.Len()+len(message) > importBytes {
-		return false
-	}
-	b.at = append(b.at, int64(b.lines))
-	b.lines++
-	b.body.Write(message)
-	b.body.WriteByte('\n')
-	return true
-}
-
 // send publishes a batch and notes that.
 func (f *importFlags) send(ctx context.Context, c *rest.Client, b *batch) error {
 	if len(b.at) > 0 {
-		r := rest.Request{
-			Method: http.MethodPost, Path: c.Path("topics", f.at.Topic, "messages"),
-			Body: &rest.Body{Type: "application/x-ndjson", Data: b.body.Bytes()},
-		}
-		if len(b.at) > 1 { // a single message would get the key as its message id
-			r.Again, r.Header = true, http.Header{"Idempotency-Key": {"import-" + f.at.Run + "-" + strconv.FormatInt(f.at.Lines, 10)}}
-		}
-		var answer struct {
-			Results []struct {
-				Status int
-				Detail string
-			}
-		}
-		err := c.Do(ctx, r, &answer)
-		var p *rest.Problem
-		if errors.As(err, &p) && p.Results != nil { // none of them can be taken
-			err = json.Unmarshal(p.Results, &answer.Results)
-		}
+		results, err := b.publish(ctx, c, f.at.Topic, "import-"+f.at.Run+"-"+strconv.FormatInt(f.at.Lines, 10))
 		if err != nil {
 			return err
 		}
-		for i, one := range answer.Results {
+		for i, one := range results {
 			if one.Status == http.StatusOK {
 				f.at.Done++
 				continue

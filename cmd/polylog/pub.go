@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"polylog/cmd/polylog/rest"
 )
 
 // maxLine bounds one message from standard input, in bytes.
@@ -31,10 +34,20 @@ func newPub(p *process) *cobra.Command {
 		Short: "Publish messages: the arguments, or else each line of standard input",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args[0], args[1:], cmd.Flags().Changed("key"))
+			keyed := cmd.Flags().Changed("key")
+			if len(f.servers) == 0 {
+				return f.run(cmd.Context(), args[0], args[1:], keyed)
+			}
+			if cmd.Flags().Changed("compression") {
+				return usageError{errors.New("--compression is of Kafka's protocol, not of --server")}
+			}
+			return f.http().call(cmd.Context(), func(ctx context.Context, c *rest.Client) error {
+				return f.overHTTP(ctx, c, args[0], args[1:], keyed)
+			})
 		},
 	}
 	f.add(cmd)
+	f.addServer(cmd)
 	cmd.Flags().StringVarP(&f.key, "key", "k", "", "key of every message")
 	cmd.Flags().StringVarP(&f.keySeparator, "key-separator", "K", "", "text between key and value of each message")
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every message, name=value; may be repeated")
@@ -53,13 +66,9 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 	if !ok {
 		return usageError{fmt.Errorf("--compression: %q is none of none, gzip, snappy, lz4, zstd", f.compression)}
 	}
-	var headers []kgo.RecordHeader
-	for _, h := range f.headers {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok {
-			return usageError{fmt.Errorf("--header: %q is not name=value", h)}
-		}
-		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	headers, err := f.headerList()
+	if err != nil {
+		return err
 	}
 	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation()}
 	if f.partition >= 0 {
@@ -74,14 +83,8 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 	p := newPublisher(ctx, client, f.timeout)
 	defer p.stop()
 	err = eachMessage(messages, f.process.in, func(line string) error {
-		r := &kgo.Record{Value: []byte(line), Headers: headers, Partition: f.partition}
-		if keyed {
-			r.Key = []byte(f.key)
-		}
-		if k, v, ok := strings.Cut(line, f.keySeparator); f.keySeparator != "" && ok {
-			r.Key, r.Value = []byte(k), []byte(v)
-		}
-		return p.publish(r)
+		key, value := f.split(line, keyed)
+		return p.publish(&kgo.Record{Key: key, Value: value, Headers: headers, Partition: f.partition})
 	})
 	if e := p.flush(); e != nil {
 		err = e
@@ -90,6 +93,29 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 		return fmt.Errorf("publish to %s: %w", topic, plain(err))
 	}
 	return nil
+}
+
+// headerList are the headers that the flags say.
+func (f *pubFlags) headerList() (all []kgo.RecordHeader, err error) {
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--header: %q is not name=value", h)}
+		}
+		all = append(all, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	return all, nil
+}
+
+// split is the key and the value of a line; the key is nil where there is none.
+func (f *pubFlags) split(line string, keyed bool) (key, value []byte) {
+	if k, v, ok := strings.Cut(line, f.keySeparator); f.keySeparator != "" && ok {
+		return []byte(k), []byte(v)
+	}
+	if keyed {
+		key = []byte(f.key)
+	}
+	return key, []byte(line)
 }
 
 // publisher publishes until the first failure. The library never gives up a record

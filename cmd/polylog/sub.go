@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"polylog/cmd/polylog/rest"
 )
 
 type subFlags struct {
@@ -34,6 +36,7 @@ func newSub(p *process) *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	f.addServer(cmd)
 	cmd.Flags().StringVarP(&f.group, "group", "g", "", "consumer group to join: starts where the group left off, and commits")
 	cmd.Flags().StringVar(&f.from, "from", "end", "start, end, an offset, or a time such as 2026-01-31T12:00:00Z; a group's own position goes before it")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text: the value; json: one object per message")
@@ -75,6 +78,12 @@ func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) err
 	}
 	if f.toEnd && f.group != "" {
 		return usageError{errors.New("--to-end and --group exclude each other: a group's members see only a part")}
+	}
+	if len(f.servers) > 0 {
+		if f.group != "" {
+			return usageError{errors.New("--group is of Kafka's protocol, not of --server; polylog subscription pull shares a topic over HTTP")}
+		}
+		return f.http().call(ctx, func(ctx context.Context, c *rest.Client) error { return f.overHTTP(ctx, c, topics) })
 	}
 	opts := []kgo.Opt{kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(start)}
 	if f.group != "" {

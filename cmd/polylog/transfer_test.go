@@ -118,7 +118,7 @@ func TestImportOfABadLine(t *testing.T) {
 func TestImportKeepsSingleMessages(t *testing.T) {
 	s := start(t, t.TempDir())
 	file := filepath.Join(t.TempDir(), "in.ndjson")
-	value := strings.Repeat("x", importBytes/2+1)
+	value := strings.Repeat("x", batchBytes/2+1)
 	if err := os.WriteFile(file, []byte(strings.Repeat("{\"value\":\""+value+"\"}\n", 3)), 0o600); err != nil {
 		t.Fatal(err)
 	}
