@@ -42,7 +42,7 @@ var kinds = []kind{
 	{name: "full", weight: 2, nodes: 1, limit: writeGap, excused: true, hold: long, do: full},
 	{name: "power", weight: 8, nodes: 1, limit: writeGap, hold: short, do: power},
 	{name: "flip", weight: 4, nodes: 3, limit: writeGap, hold: short, do: flip},
-	{name: "replace", weight: 3, nodes: 3, limit: writeGap, fetch: time.Minute, hold: short, do: replace},
+	{name: "replace", weight: 3, nodes: 3, limit: writeGap, fetch: true, hold: short, do: replace},
 	{name: "clock", weight: 4, nodes: 1, limit: writeGap, hold: short, do: clock},
 	{name: "power-all", weight: 3, nodes: 1, all: true, hold: short, do: powerAll},
 }

@@ -36,8 +36,7 @@ type kind struct {
 	excused bool
 	// limit is the longest time without an acknowledged write; 0 is none.
 	limit time.Duration
-	// fetch is how much longer than others it may take until all is well.
-	fetch time.Duration
+	fetch bool             // a node fetches the whole log afterwards, and may take longer than others until all is well
 	hold  [2]time.Duration // the shortest and the longest
 	do    func(r *run, n *node, rng *rand.Rand) (heal func() error, err error)
 }

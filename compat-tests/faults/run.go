@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,13 @@ func (o *options) convergence() time.Duration {
 	}
 	return 30 * time.Second
 }
+
+// A node that has to fetch the log of others may take fetchTime longer, and a second more for each fetchRate bytes, while
+// they go on writing.
+const (
+	fetchTime = time.Minute
+	fetchRate = 8 << 20
+)
 
 // run is one run: nodes, what is done to them, and what became of it.
 type run struct {
@@ -94,7 +102,7 @@ func (r *run) setUp() error {
 // identify gives a node its id; one that joins looks for the cluster at the other nodes.
 func (r *run) identify(n *node, id string, joins bool) {
 	n.id = id
-	n.polylog.Args = []string{"--segment-size", r.segment, "--scrub-interval", "10s", "--scrub-rate", "64MiB", "--mqtt-max-queued", "1000000"}
+	n.polylog.Args = []string{"--segment-size", r.segment, "--scrub-interval", scrubInterval.String(), "--scrub-rate", strconv.Itoa(scrubRate), "--mqtt-max-queued", "1000000"}
 	if r.options.nodes > 1 {
 		n.polylog.Args = append(n.polylog.Args, "--node-id", id, "--node-listen", r.nodeAddr(n.host))
 	}
@@ -265,7 +273,11 @@ func (r *run) inject(num int, f fault) {
 	if err != nil {
 		r.ledger.Fail("fault %d, %v: %v", num, f, err)
 	}
-	patience := r.convergence() + k.fetch
+	patience := r.convergence()
+	if k.fetch {
+		_, size, _ := r.other(n, rng).log() // it is measured, and what cannot be measured is small
+		patience += fetchTime + atRate(size, fetchRate)
+	}
 	if err := r.converged(patience, true); err != nil {
 		r.ledger.Fail("fault %d, %v: not well %v after the end: %v", num, f, patience, err)
 	}
