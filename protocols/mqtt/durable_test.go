@@ -7,6 +7,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"polylog/core"
 	"polylog/router/routertest"
 )
 
@@ -169,6 +170,39 @@ func TestSessionMovesToAnotherNode(t *testing.T) {
 	moved.expectMessage("a", "x")
 	moved.expectMessage("a", "y")
 	moved.quiet()
+}
+
+// TestPublishBehindATakeover: what a connection publishes when its session is another's already, which it has not heard
+// of, is not answered: an answer would be the last word on a message that its client sends again over the other.
+func TestPublishBehindATakeover(t *testing.T) {
+	r, log := routertest.Start(t, nil)
+	other, late := routertest.Join(t, log, "2", nil)
+	one, two := serveOn(t, r, nil), serveOn(t, other, nil)
+	sub, pub := keeping(t, one, "sub", false, nil), keeping(t, two, "pub", false, nil)
+	sub.mustSubscribe("a", 2)
+	pub.publish("a", "x", 2, 1)
+	sub.expectMessage("a", "x")
+	late.Hold()
+	moved := keeping(t, one, "pub", true, nil)
+	pub.send(publishPacket("a", "y", 2, 2))
+	pub.expectEnd(packets.ErrSessionTakenOver.Code)
+	moved.publish("a", "y", 2, 2)
+	sub.expectMessage("a", "y")
+	late.Release()
+}
+
+// TestSubscribeWithoutALeader ends the connection, so that the client subscribes again: SUBACK and UNSUBACK could only
+// say that it is refused.
+func TestSubscribeWithoutALeader(t *testing.T) {
+	for _, kind := range []byte{packets.Subscribe, packets.Unsubscribe} {
+		r, log := routertest.Start(t, nil)
+		c := keeping(t, serveOn(t, r, nil), "c", false, nil)
+		c.mustSubscribe("a", 1)
+		log.Refuse(core.E(core.Uncertain, "the leader is gone"))
+		c.send(&packets.Packet{FixedHeader: packets.FixedHeader{Type: kind, Qos: 1}, PacketID: 9, Filters: packets.Subscriptions{{Filter: "a", Qos: 1}}})
+		c.expectEnd(packets.ErrServerUnavailable.Code)
+		log.Refuse(nil)
+	}
 }
 
 // TestOrderOfQoS: messages of one name come in their order, whatever their QoS.

@@ -14,8 +14,7 @@ var (
 	codeTakenOver    = packets.ErrSessionTakenOver
 )
 
-// reasonOf is the reason code (section 2.4) for an error of the router, on a publish or a
-// subscription.
+// reasonOf is the reason code (section 2.4) for an error of the router, on a publish or where it ends the connection.
 func reasonOf(err error) packets.Code {
 	switch core.KindOf(err) {
 	case core.OK:
@@ -30,15 +29,30 @@ func reasonOf(err error) packets.Code {
 		return packets.ErrQuotaExceeded
 	case core.Unavailable, core.NotLeader, core.Uncertain, core.Closed:
 		return packets.ErrServerUnavailable
+	case core.Fenced:
+		return codeTakenOver
 	default:
 		return packets.ErrImplementationSpecificError
 	}
 }
 
-// passing reports whether what failed may go well when the client sends it again.
+// refusal is the reason code for such an error in SUBACK and UNSUBACK, which have few of them (sections 3.9.3 and 3.11.3).
+func refusal(err error) packets.Code {
+	switch code := reasonOf(err); code {
+	case packets.CodeSuccess, packets.ErrNotAuthorized, packets.ErrQuotaExceeded:
+		return code
+	case packets.ErrTopicNameInvalid:
+		return packets.ErrTopicFilterInvalid
+	default:
+		return packets.ErrImplementationSpecificError
+	}
+}
+
+// passing reports whether what failed may go well when the client sends it again: over another connection, where this
+// one's session is another's by now.
 func passing(err error) bool {
 	switch core.KindOf(err) { //nolint:exhaustive // the others stay
-	case core.Unavailable, core.NotLeader, core.Uncertain, core.Closed, core.Conflict:
+	case core.Unavailable, core.NotLeader, core.Uncertain, core.Closed, core.Conflict, core.Fenced:
 		return true
 	}
 	return false

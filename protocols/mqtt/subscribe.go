@@ -96,7 +96,10 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		if f.RetainHandling > 2 || f.NoLocal && strings.HasPrefix(f.Filter, sharePrefix) {
 			return packets.ErrProtocolViolation // MQTT-3.8.3-4
 		}
-		code := c.subscribeTo(f, id)
+		code, err := c.subscribeTo(f, id)
+		if passing(err) { // no reason of SUBACK's has the client try again
+			return reasonOf(err)
+		}
 		if c.version < 5 && code.Code >= packets.ErrUnspecifiedError.Code {
 			code = packets.ErrUnspecifiedError // MQTT 3.1.1, section 3.9.3
 		}
@@ -112,17 +115,17 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 	return nil
 }
 
-// subscribeTo adds or replaces a subscription and says what SUBACK is to say.
-func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
+// subscribeTo adds or replaces a subscription and says what SUBACK is to say, and why.
+func (c *conn) subscribeTo(f *packets.Subscription, id int) (packets.Code, error) {
 	share, filter, ok := splitShare(f.Filter)
 	if !ok || topicfilter.CheckFilter(filter) != nil {
-		return packets.ErrTopicFilterInvalid
+		return packets.ErrTopicFilterInvalid, nil
 	}
 	if c.srv.denies(f.Filter) {
-		return packets.ErrUnspecifiedError // whoever denies it need not say so
+		return packets.ErrUnspecifiedError, nil // whoever denies it need not say so
 	}
 	if err := c.srv.authorizeFilter(c.principal, filter); err != nil {
-		return reasonOf(err)
+		return refusal(err), err
 	}
 	s := c.session
 	sub := &subscription{
@@ -134,17 +137,17 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 	full := old == nil && len(s.subs) >= maxSubscriptions
 	s.mu.Unlock()
 	if full {
-		return packets.ErrQuotaExceeded
+		return packets.ErrQuotaExceeded, nil
 	}
 	at, err := c.store(sub)
 	if err != nil {
-		return reasonOf(err)
+		return refusal(err), err
 	}
 	if old != nil {
 		sub.from = old.from // nothing is missed (MQTT-3.8.4-3)
 	}
 	if err := s.replace(old, sub, &at); err != nil {
-		return reasonOf(err)
+		return refusal(err), err
 	}
 	// What is retained behind this comes as what is published does.
 	since := sub.from
@@ -161,7 +164,7 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) packets.Code {
 		s.subs = map[string]*subscription{}
 	}
 	s.subs[sub.key()] = sub
-	return packets.QosCodes[f.Qos]
+	return packets.QosCodes[f.Qos], nil
 }
 
 // replace has a subscription's messages come, instead of old's where there is one.
@@ -225,9 +228,11 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 		switch {
 		case sub != nil:
 			s.detach(sub)
-			if err := c.unstore(sub); err != nil {
-				codes[i] = reasonOf(err).Code
+			err := c.unstore(sub)
+			if passing(err) {
+				return reasonOf(err)
 			}
+			codes[i] = refusal(err).Code
 		case topicfilter.CheckFilter(filter) != nil:
 			codes[i] = packets.ErrTopicFilterInvalid.Code
 		default:
