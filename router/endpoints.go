@@ -30,6 +30,22 @@ func (r *Router) SubscriptionChanges() uint64 {
 	return r.state.SubscriptionChanges() + r.state.UsersRevision()
 }
 
+// SubscriptionsSeen is up to where somebody knows what changed; the zero one knows nothing.
+type SubscriptionsSeen struct {
+	any                   bool
+	subscriptions, rights uint64
+}
+
+// SubscriptionsChanged are the subscriptions that changed since seen, or the note about whose endpoint did, and
+// brings seen up to now. all says that any may have.
+func (r *Router) SubscriptionsChanged(seen *SubscriptionsSeen) (names []core.Name, all bool) {
+	rights := r.state.UsersRevision()
+	names, now, known := r.state.SubscriptionsChanged(seen.subscriptions)
+	all = !known || !seen.any || seen.rights != rights
+	*seen = SubscriptionsSeen{true, now, rights}
+	return names, all
+}
+
 // Failed is an offset that came back to its group, or was put off.
 type Failed = state.Failed
 

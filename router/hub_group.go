@@ -199,9 +199,9 @@ func (g *hubGroup) settle(m *toHub, answer func(fromHub)) bool {
 				g.h.settler.add(g, func(p *pendingSettle) { p.outcome(r.Offset, m.outcome, due, verdict == dispatch.Await) })
 			}
 		}
-		if dying := g.dying; m.outcome == dispatch.Release {
-			g.growLocked()                       // what was confirmed counts
-			waiting = waiting || g.dying > dying // what is too much now is dead when that is answered
+		if m.outcome == dispatch.Release {
+			g.growLocked()                   // what was confirmed counts
+			waiting = waiting || g.dying > 0 // what is too much now is dead when that is answered
 		}
 		if waiting && m.request != 0 {
 			g.h.settler.add(g, func(p *pendingSettle) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"polylog/core"
@@ -25,7 +26,8 @@ type TxOp struct {
 // Transact publishes messages and settles deliveries in one entry of the log: all of it is
 // done, or nothing. done is called once, maybe before Transact returns, and must not block;
 // with one Routed for each message, in order. Deliveries are released after the rest is
-// committed: that is nothing for the log. What is said of deliveries of a queue that is gone
+// committed: that is nothing for the log. done is called after that, and after what their queues
+// have too much of by what came back is dead. What is said of deliveries of a queue that is gone
 // is nothing either.
 //
 // With an error nothing was done, and the Routed of the message that it is about, where
@@ -66,6 +68,7 @@ type txGroup struct {
 	state.GroupSettle
 	receipts []Receipt // all of them
 	released []Receipt
+	failed   []Receipt
 	gone     bool // with its queue
 }
 
@@ -121,6 +124,7 @@ func (t *transaction) settle(p Principal, op *TxOp) error {
 			g.Rejected = append(g.Rejected, o)
 		case Fail:
 			g.Failed = append(g.Failed, state.FailedDelivery{Offset: o, Counted: true})
+			g.failed = append(g.failed, r)
 		default:
 			if n := len(g.Done); n > 0 && g.Done[n-1].End == o {
 				g.Done[n-1].End++
@@ -278,10 +282,25 @@ func (t *transaction) committed(queues []int) {
 	}
 	t.r.met.produced.Add(float64(len(queues)))
 	t.r.met.producedBytes.Add(float64(t.bytes))
-	for _, g := range t.order {
-		if len(g.released) > 0 {
-			t.r.consumers.settle(g.Queue, g.Group, Release, 0, g.released, nil)
+	t.giveBack(func() { t.done(routed, nil) })
+}
+
+// giveBack releases what is to be, and calls done when what that leads to is in the log, or somebody else's to see
+// to: the leader changed. Those that failed came back by the command itself. To release them once more does nothing
+// to them, and is answered when the dispatcher has seen them, and what is too much by them is dead.
+func (t *transaction) giveBack(done func()) {
+	var left atomic.Int64
+	left.Store(1)
+	one := func() {
+		if left.Add(-1) == 0 {
+			done()
 		}
 	}
-	t.done(routed, nil)
+	for _, g := range t.order {
+		if back := slices.Concat(g.released, g.failed); len(back) > 0 {
+			left.Add(1)
+			t.r.consumers.settle(g.Queue, g.Group, Release, 0, back, func([]core.Kind, error) { one() })
+		}
+	}
+	one()
 }

@@ -134,6 +134,36 @@ func TestTransactDeadLetters(t *testing.T) {
 	}
 }
 
+// What a full queue drops because a transaction gave something back, or said that it failed, is in the dead letter
+// queue when the transaction is answered.
+func TestTransactOverflows(t *testing.T) {
+	a, la := routertest.Start(t, nil)
+	b, _ := routertest.Join(t, la, "2", nil)
+	for name, r := range map[string]*router.Router{"leader": a, "follower": b} {
+		for what, outcome := range map[string]router.Outcome{"released": router.Release, "failed": router.Fail} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				dead := declare(t, r, name+what+"-dead", router.QueueConfig{})
+				from := declare(t, r, name+what, router.QueueConfig{Limits: router.QueueLimits{
+					HasMaxLength: true, MaxLength: 2, HasDeadLetter: true, HasDeadLetterKey: true, DeadLetterKey: dead.Name.Name,
+				}})
+				publish(t, r, from, "1", "2")
+				c := consume(t, r, router.ConsumeSpec{Queue: from.ID, Prefetch: 2, Credit: 2})
+				one, two := next(t, c, "1", false), next(t, c, "2", false)
+				publish(t, r, from, "3", "4")
+				counts(t, r, from, 2, 2)
+				out := transact(r, router.TxOp{Queue: from.ID, Outcome: outcome, Receipts: []router.Receipt{one.Receipt, two.Receipt}})
+				if out.err != nil {
+					t.Fatal(out.err)
+				}
+				if n, err := r.CountQueue(timeout(t), dead.ID, ""); err != nil || n.Ready != 2 {
+					t.Fatalf("%+v are dead, want 2 ready: %v", n, err)
+				}
+				counts(t, r, from, 2, 0)
+			})
+		}
+	}
+}
+
 // A transaction with a delivery that the leader before made does nothing: the message is
 // delivered again by then, or will be.
 func TestTransactOfAnotherTerm(t *testing.T) {

@@ -417,6 +417,34 @@ func TestTransaction(t *testing.T) {
 	c.channelClosed(1, 406, "PRECONDITION_FAILED - cannot switch from tx to confirm mode", spec.ConfirmSelectID)
 }
 
+// What is too much by what a transaction gave back, by nack or reject, is dead when the commit is answered: the
+// client may look there next.
+func TestTransactionGivesBackTooMuch(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "dead"})
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Durable: true, Arguments: message.Table{
+		header("x-queue-type", message.String("quorum")), header("x-max-length", number32(2)),
+		header("x-dead-letter-exchange", message.String("")), header("x-dead-letter-routing-key", message.String("dead")),
+	}})
+	c.put(1, "q", "a", "b")
+	c.openChannel(2)
+	c.send(2, &spec.TxSelect{})
+	recv[*spec.TxSelectOk](c, 2)
+	a, b := c.get(2, "q", "a"), c.get(2, "q", "b")
+	c.put(1, "q", "c", "d")
+	c.send(2, &spec.BasicNack{DeliveryTag: a.DeliveryTag, Requeue: true})
+	c.send(2, &spec.BasicReject{DeliveryTag: b.DeliveryTag, Requeue: true})
+	c.send(2, &spec.TxCommit{})
+	recv[*spec.TxCommitOk](c, 2)
+	for queue, want := range map[string]uint32{"dead": 2, "q": 2} {
+		if ok := c.declare(2, &spec.QueueDeclare{Queue: queue, Passive: true}); ok.MessageCount != want {
+			t.Errorf("%d messages in %s, want %d", ok.MessageCount, queue, want)
+		}
+	}
+}
+
 // A transaction is done as a whole or not at all.
 func TestTransactionIsWhole(t *testing.T) {
 	f := start(t, nil)

@@ -266,7 +266,7 @@ func rotateSecret(c *call) error {
 	if err := secrets.Rotate(next, now, now+keep); err != nil {
 		return err
 	}
-	if err := c.saveOptions(s, &o, &secrets); err != nil {
+	if err := subscription.Save(c.ctx, c.router, c.principal, s, &o, &secrets); err != nil {
 		return err
 	}
 	j, err := c.jsonOfPush(s, o.Push)
@@ -277,39 +277,13 @@ func rotateSecret(c *call) error {
 	return c.answer(200, j)
 }
 
-// saveOptions changes the options and secrets of a subscription, which stays whose it is.
-func (c *call) saveOptions(s *router.Subscription, o *subscription.Options, x *subscription.Secrets) error {
-	owner, err := subscription.OwnerOf(s)
-	if err != nil {
-		return err
-	}
-	if s.Attributes, err = subscription.Attributes(o, x, owner); err != nil {
-		return err
-	}
-	spec := router.SubscriptionSpec{Name: s.Name, From: router.FromStart, Config: s.AckConfig}
-	if s.Topic.IsZero() {
-		spec.Queue, err = c.router.QueueByID(s.Queue)
-	} else {
-		t, ok := c.router.TopicByID(s.Topic)
-		if !ok {
-			return core.E(core.NotFound, "the topic of subscription %s was deleted", s.Name)
-		}
-		spec.Topic = t
-	}
-	if err == nil {
-		_, _, err = c.router.SetSubscription(c.ctx, c.principal, spec)
-	}
-	return err
-}
-
 // enablePush has an endpoint be sent to again that was paused or switched off, or that is left alone.
 func enablePush(c *call) error {
-	s, err := c.setPaused(false)
+	s, err := c.subscription(router.OpAlter)
 	if err != nil {
 		return err
 	}
-	note := webhook.Note{EnabledAt: new(time.UnixMilli(c.srv.opts.now()).UTC())}
-	if err := note.Remember(c.ctx, c.router, s); err != nil {
+	if err := webhook.Enable(c.ctx, c.router, c.principal, s, time.UnixMilli(c.srv.opts.now())); err != nil {
 		return err
 	}
 	return c.noContent()
@@ -317,20 +291,14 @@ func enablePush(c *call) error {
 
 // pausePush has nothing more be sent to an endpoint until it is enabled. What is under way ends as it ends.
 func pausePush(c *call) error {
-	if _, err := c.setPaused(true); err != nil {
+	s, err := c.subscription(router.OpAlter)
+	if err != nil {
+		return err
+	}
+	if err := webhook.Pause(c.ctx, c.router, c.principal, s); err != nil {
 		return err
 	}
 	return c.noContent()
-}
-
-// setPaused says whether the subscription of the path is paused.
-func (c *call) setPaused(paused bool) (*router.Subscription, error) {
-	s, o, secrets, err := c.pushed(router.OpAlter)
-	if err != nil || o.Push.Paused == paused {
-		return s, err
-	}
-	o.Push.Paused = paused
-	return s, c.saveOptions(s, &o, &secrets)
 }
 
 // listAttempts has what was tried with the endpoint, the newest first.

@@ -561,6 +561,35 @@ func TestPushLeftAlone(t *testing.T) {
 	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
 }
 
+// An endpoint that is made among dead ones with messages waiting gets all of its own; each of the dead is tried, and
+// one that comes to life gets what it missed.
+func TestPushBesideDead(t *testing.T) {
+	const dead = 40
+	live, nobody := newSink(t, nil), newSink(t, nil)
+	nobody.Close()
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	for i := range 3 {
+		s.publish(fmt.Sprint(i))
+	}
+	spec := func(url string) string {
+		return fmt.Sprintf(`{"topic": "t", "from": "start", "maxDeliveries": 100, "retry": {"minMs": 1, "maxMs": 1}, "push": {"url": %q}}`, url)
+	}
+	for i := range dead {
+		s.do("PUT", fmt.Sprintf("/v1/subscriptions/dead-%d", i), spec(nobody.URL)).want(t, 201)
+	}
+	s.do("PUT", sub, spec(live.URL)).want(t, 201)
+	s.until("GET", sub, `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+	live.several(3)
+	for i := range dead {
+		s.until("GET", fmt.Sprintf("/v1/subscriptions/dead-%d", i), `"state":"failing"`)
+	}
+	s.do("PUT", "/v1/subscriptions/dead-7", spec(live.URL)).want(t, 200)
+	s.do("POST", "/v1/subscriptions/dead-7:enable", "").want(t, 204)
+	live.several(3)
+	s.until("GET", "/v1/subscriptions/dead-7", `"counts":{"ready":0,"unsettled":0,"delayed":0`)
+}
+
 // Research F, row 11 (outpost#314): an endpoint whose name does not exist (RFC 6761, 6.4) is tried again, as
 // others are.
 func TestPushToNowhere(t *testing.T) {

@@ -2,6 +2,10 @@ package state
 
 import (
 	"encoding/binary"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
 
 	"polylog/core"
 	"polylog/core/wire"
@@ -65,7 +69,7 @@ func (s *State) noteEndpoint(tx txn, body []byte) core.Result {
 	case sub == nil || sub.Created != cmd.Created:
 		return refused(core.NotFound, "subscription %s of that time does not exist", cmd.Name)
 	}
-	s.subscriptionsChanged = true
+	s.subChanges.note(cmd.Name)
 	if len(cmd.Note) == 0 {
 		tx.Delete(endpointKey(cmd.Name))
 		return core.Result{}
@@ -74,13 +78,68 @@ func (s *State) noteEndpoint(tx txn, body []byte) core.Result {
 	return core.Result{}
 }
 
+// subscriptionChanges knows which subscriptions changed last, or what is known of whose endpoint: who watches
+// very many of them need not read them all with each change.
+type subscriptionChanges struct {
+	batch []core.Name   // of the batch at hand; the applier's
+	count atomic.Uint64 // of batches that changed some, once readers see them
+
+	mu     sync.Mutex // guards what follows
+	recent []subscriptionChange
+	lost   uint64 // changes up to this count are not in recent any more
+}
+
+type subscriptionChange struct {
+	count uint64
+	name  core.Name
+}
+
+// maxRecentChanges bounds what is remembered; twice as much is there for a moment.
+const maxRecentChanges = 1 << 12
+
+// note is told of a change in the batch at hand.
+func (c *subscriptionChanges) note(n core.Name) {
+	if len(c.batch) == 0 || c.batch[len(c.batch)-1] != n {
+		c.batch = append(c.batch, n)
+	}
+}
+
+// publish gives the batch's changes to readers, who see its effects by now.
+func (c *subscriptionChanges) publish() {
+	if len(c.batch) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := c.count.Load() + 1
+	for _, n := range c.batch {
+		c.recent = append(c.recent, subscriptionChange{count, n})
+	}
+	c.batch = nil
+	if drop := len(c.recent) - maxRecentChanges; drop > maxRecentChanges {
+		c.lost = c.recent[drop-1].count
+		c.recent = slices.Clone(c.recent[drop:])
+	}
+	c.count.Store(count)
+}
+
 // SubscriptionChanges counts batches of entries that changed a subscription, or what is known
 // of its endpoint, once readers see them.
-func (s *State) SubscriptionChanges() uint64 { return s.subscriptionChanges.Load() }
+func (s *State) SubscriptionChanges() uint64 { return s.subChanges.count.Load() }
 
-func (s *State) countSubscriptionChanges() {
-	if s.subscriptionsChanged {
-		s.subscriptionsChanged = false
-		s.subscriptionChanges.Add(1)
+// SubscriptionsChanged are the subscriptions that were changed after SubscriptionChanges was since, some maybe
+// twice, and what it is now. It is false where more changed than is remembered.
+func (s *State) SubscriptionsChanged(since uint64) (names []core.Name, now uint64, known bool) {
+	c := &s.subChanges
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now = c.count.Load()
+	if since < c.lost {
+		return nil, now, false
 	}
+	i := sort.Search(len(c.recent), func(i int) bool { return c.recent[i].count > since })
+	for _, one := range c.recent[i:] {
+		names = append(names, one.name)
+	}
+	return names, now, true
 }

@@ -60,3 +60,42 @@ func TestSubscriptionChanges(t *testing.T) {
 		t.Fatalf("%q, %v", note, err)
 	}
 }
+
+// Whoever asks what changed is told of each change after the last time, or that more did than is remembered.
+func TestSubscriptionsChanged(t *testing.T) {
+	m := newMachine(t)
+	log := newEntries()
+	m.state.Apply(log.take((&DeclareQueue{Name: core.TopicName("q")}).Command()))
+	id, err := m.state.Queue(core.TopicName("q"))
+	m.must(err)
+	set := func(names ...string) {
+		for _, n := range names {
+			m.state.Apply(log.take((&SetSubscription{Name: core.TopicName(n), Queue: id.ID, From: FromEnd}).Command()))
+		}
+	}
+	changed := func(since uint64, want string) (now uint64) {
+		t.Helper()
+		names, now, known := m.state.SubscriptionsChanged(since)
+		var got []string
+		for _, n := range names {
+			got = append(got, n.Name)
+		}
+		if text := strings.Join(got, " "); !known || text != want || now != m.state.SubscriptionChanges() {
+			t.Fatalf("%q up to %d, known: %v; want %q", text, now, known, want)
+		}
+		return now
+	}
+	changed(0, "")
+	set("a", "b")
+	seen := changed(0, "a b")
+	set("c", "a")
+	changed(seen, "c a")
+	changed(changed(seen, "c a"), "")
+	for range maxRecentChanges {
+		m.state.Apply(log.take((&SetSubscription{Name: core.TopicName("d"), Queue: id.ID, From: FromEnd}).Command(), (&SetSubscription{Name: core.TopicName("e"), Queue: id.ID, From: FromEnd}).Command()))
+	}
+	if names, now, known := m.state.SubscriptionsChanged(seen); known || len(names) > 0 || now != m.state.SubscriptionChanges() {
+		t.Fatalf("%d names, up to %d, known: %v", len(names), now, known)
+	}
+	changed(m.state.SubscriptionChanges()-1, "d e")
+}

@@ -210,7 +210,7 @@ func (s *State) sweepNamespace(tx txn, work int) (int, error) {
 	for _, sub := range subscriptions { // their groups go with what they were on
 		tx.Delete(subscriptionKey(sub.Name))
 		tx.Delete(endpointKey(sub.Name))
-		s.subscriptionsChanged = true
+		s.subChanges.note(sub.Name)
 	}
 	if work -= len(subscriptions); work <= 0 {
 		return 0, nil

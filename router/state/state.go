@@ -80,9 +80,7 @@ type State struct {
 	storeErr        error          // why this replica cannot go on
 	digesting       bool           // a Digest command was applied last; see digest.go
 
-	// subscriptionsChanged says that this batch changed a subscription.
-	subscriptionsChanged bool
-	subscriptionChanges  atomic.Uint64
+	subChanges subscriptionChanges
 
 	// view is what readers see: complete batches only.
 	view struct {
@@ -219,7 +217,7 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	}
 	s.giveTransacted()
 	s.giveLeaseEvents()
-	s.countSubscriptionChanges()
+	s.subChanges.publish()
 	s.queues = s.queues[:0]
 	if cap(s.queues) > maxTouched {
 		s.queues = nil

@@ -150,7 +150,7 @@ func (s *State) setSubscription(tx txn, c *cursor, body []byte) core.Result {
 		return r
 	}
 	sub.Attributes = cmd.Config.Attributes
-	s.subscriptionsChanged = true
+	s.subChanges.note(sub.Name)
 	tx.Set(subscriptionKey(sub.Name), sub.encode())
 	if created {
 		return core.Result{Body: []byte{1}}
@@ -244,7 +244,7 @@ func (s *State) deleteSubscription(tx txn, body []byte) core.Result {
 	}
 	tx.Delete(subscriptionKey(cmd.Name))
 	tx.Delete(endpointKey(cmd.Name))
-	s.subscriptionsChanged = true
+	s.subChanges.note(cmd.Name)
 	return core.Result{}
 }
 
@@ -322,6 +322,6 @@ func (s *State) seekSubscription(tx txn, body []byte) core.Result {
 		return r
 	}
 	tx.Set(subscriptionKey(cmd.Name), next.encode())
-	s.subscriptionsChanged = true
+	s.subChanges.note(cmd.Name)
 	return core.Result{}
 }

@@ -77,9 +77,7 @@ func (c *call) list(all []entry, costly ...string) (any, error) {
 			return nil, err
 		}
 	}
-	return page{
-		Filtered: filtered, Items: items, Count: len(items), Page: q.page, Pages: q.pages(filtered), Size: q.size, Total: total,
-	}, nil
+	return q.answer(items, filtered, total), nil
 }
 
 // page is a page of a list.
@@ -91,6 +89,13 @@ type page struct {
 	Pages    int      `json:"page_count"`
 	Size     int      `json:"page_size"`
 	Total    int      `json:"total_count"`
+}
+
+// answer is a page of things of which there are total, and filtered that are asked for.
+func (q *paging) answer(items []object, filtered, total int) page {
+	return page{
+		Filtered: filtered, Items: items, Count: len(items), Page: q.page, Pages: q.pages(filtered), Size: q.size, Total: total,
+	}
 }
 
 // loaders is how many things are looked up at a time.
@@ -155,24 +160,35 @@ func (q *paging) filter(all []entry) []entry {
 	if q.name == "" {
 		return all
 	}
-	low := strings.ToLower(q.name)
-	return slices.DeleteFunc(all, func(e entry) bool {
-		if q.match != nil {
-			return !q.match.MatchString(e.name)
-		}
-		return !strings.Contains(strings.ToLower(e.name), low)
-	})
+	return slices.DeleteFunc(all, func(e entry) bool { return !q.wants(e.name) })
+}
+
+// wants reports whether a thing of that name is asked for.
+func (q *paging) wants(name string) bool {
+	if q.match != nil {
+		return q.match.MatchString(name)
+	}
+	return q.name == "" || strings.Contains(strings.ToLower(name), strings.ToLower(q.name))
 }
 
 // pages is how many there are of n things: one at least.
 func (q *paging) pages(n int) int { return max((n+q.size-1)/q.size, 1) }
 
 func cutPage[T any](q *paging, all []T) ([]T, error) {
-	if q.page > q.pages(len(all)) {
-		return nil, &refusal{400, "page_out_of_range", fmt.Sprintf("Page out of range, page: %d page size: %d, len: %d", q.page, q.size, len(all))}
+	from, to, err := q.window(len(all))
+	if err != nil {
+		return nil, err
 	}
-	from := (q.page - 1) * q.size
-	return all[from:min(from+q.size, len(all))], nil
+	return all[from:to], nil
+}
+
+// window is where the page is in n things.
+func (q *paging) window(n int) (from, to int, err error) {
+	if q.page > q.pages(n) {
+		return 0, 0, &refusal{400, "page_out_of_range", fmt.Sprintf("Page out of range, page: %d page size: %d, len: %d", q.page, q.size, n)}
+	}
+	from = (q.page - 1) * q.size
+	return from, min(from+q.size, n), nil
 }
 
 // columns are those that are asked for; none: all.

@@ -70,6 +70,48 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Pages in the order of names, or its reverse, show any number of queues, of several namespaces and with streams
+// between them; other orders have a bound, and say so.
+func TestPagesOfVeryMany(t *testing.T) {
+	f := start(t)
+	f.api.maxNames = 3
+	f.ok("PUT", "vhosts/a", `{}`, 201)
+	var want []string
+	for _, c := range []struct{ vhost, prefix string }{{"%2F", "d"}, {"a", "a"}} {
+		for i := range 4 {
+			name := fmt.Sprintf("%sq%d", c.prefix, i)
+			f.ok("PUT", "queues/"+c.vhost+"/"+name, `{}`, 201)
+			want = append(want, name)
+		}
+		f.ok("PUT", "queues/"+c.vhost+"/"+c.prefix+"a", `{"durable":true,"arguments":{"x-queue-type":"stream"}}`, 201)
+		want = append(want, c.prefix+"a")
+	}
+	pages := func(query string, want []string) {
+		t.Helper()
+		var got []string
+		for page := 1; page <= (len(want)+2)/3; page++ {
+			p := fetch[pageJSON](f, fmt.Sprintf("queues?page_size=3&page=%d%s", page, query))
+			if p.Filtered != len(want) || p.Total != 10 || p.Count != len(p.Items) || p.Pages != (len(want)+2)/3 {
+				t.Fatalf("%s, page %d: %+v", query, page, p)
+			}
+			got = append(got, names(p.Items)...)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s: %v, want %v", query, got, want)
+		}
+	}
+	pages("", want)
+	pages("&name=Q", []string{"dq0", "dq1", "dq2", "dq3", "aq0", "aq1", "aq2", "aq3"})
+	slices.Reverse(want)
+	pages("&sort=name&sort_reverse=true", want)
+	pages("&sort=name&sort_reverse=true&name=a", []string{"aa", "aq3", "aq2", "aq1", "aq0", "da"})
+	for _, query := range []string{"", "?page=1&sort=messages"} {
+		if status, answer, _ := f.do("GET", "queues"+query, ""); status != 400 || !strings.Contains(answer, "more than 3 queues: only pages in the order of names") {
+			t.Errorf("%q: %d %s", query, status, answer)
+		}
+	}
+}
+
 func TestColumns(t *testing.T) {
 	f := start(t)
 	f.ok("PUT", "queues/%2F/q", `{"arguments":{"x-max-length":3}}`, 201)

@@ -33,6 +33,7 @@ type fixture struct {
 	url    string // up to /api/
 	amqp   string // address
 	router *router.Router
+	api    *Server
 	why    atomic.Pointer[[]string] // the broker is not ready
 }
 
@@ -59,6 +60,7 @@ func start(t testing.TB) *fixture {
 			return nil
 		},
 	})
+	f.api = m
 	served := make(chan error, 1)
 	go func() { served <- m.Serve() }()
 	t.Cleanup(func() {

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -16,30 +17,42 @@ import (
 // namesAtOnce is how many names are read from the index in one go.
 const namesAtOnce = 1000
 
-// maxNames bounds the names that a listing looks through.
+// maxNames bounds the names that a listing looks through, but for pages in the order of names.
 const maxNames = 1_000_000
 
 // counted are the fields of a queue that its leader has to be asked for.
 var counted = []string{"messages", "consumer", "message_stats", "idle"}
 
-// queueEntries are the queues of namespaces, and their topics, which are streams.
-func (c *call) queueEntries(namespaces []string) ([]entry, error) {
-	var all []entry
+// listed is a queue of a list, or a topic, which is a stream.
+type listed struct {
+	name  core.Name
+	topic *router.Topic // nil: a queue
+}
+
+func (c *call) entryOf(l listed) entry {
+	if l.topic != nil {
+		return entry{l.name.Name, func(full bool) (object, error) { return c.jsonOfStream(l.topic, full) }}
+	}
+	return entry{l.name.Name, func(full bool) (object, error) { return c.queueByName(l.name, full) }}
+}
+
+// eachQueue calls fn with the queues of namespaces, and their topics, that the caller may see, until it returns
+// false: namespace by namespace, the queues by name, then the topics.
+func (c *call) eachQueue(namespaces []string, fn func(listed) bool) error {
 	for _, ns := range namespaces {
 		for after := ""; ; {
+			if c.ctx.Err() != nil {
+				return core.E(core.Unavailable, "listing queues: %v", context.Cause(c.ctx))
+			}
 			names, err := c.router.QueueNames(ns, after, namesAtOnce)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, name := range names {
 				n := core.Name{Namespace: ns, Name: name}
-				if !c.may(router.ResourceQueue, n) {
-					continue
+				if c.may(router.ResourceQueue, n) && !fn(listed{name: n}) {
+					return nil
 				}
-				all = append(all, entry{name, func(full bool) (object, error) { return c.queueByName(n, full) }})
-			}
-			if len(all) > maxNames {
-				return nil, badRequest("more than %d queues", maxNames)
 			}
 			if len(names) < namesAtOnce {
 				break
@@ -47,12 +60,24 @@ func (c *call) queueEntries(namespaces []string) ([]entry, error) {
 			after = names[len(names)-1]
 		}
 		for _, t := range c.router.Topics(ns) {
-			if !t.Internal && c.may(router.ResourceTopic, t.Name) {
-				all = append(all, entry{t.Name.Name, func(full bool) (object, error) { return c.jsonOfStream(t, full) }})
+			if !t.Internal && c.may(router.ResourceTopic, t.Name) && !fn(listed{t.Name, t}) {
+				return nil
 			}
 		}
 	}
-	return all, nil
+	return nil
+}
+
+// queueEntries are the queues of namespaces, and their topics.
+func (c *call) queueEntries(namespaces []string) (all []entry, err error) {
+	err = c.eachQueue(namespaces, func(l listed) bool {
+		all = append(all, c.entryOf(l))
+		return len(all) <= c.maxNames
+	})
+	if err == nil && len(all) > c.maxNames {
+		err = badRequest("more than %d queues: only pages in the order of names show so many", c.maxNames)
+	}
+	return all, err
 }
 
 func listQueues(c *call) (any, error) {
@@ -60,15 +85,80 @@ func listQueues(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.queueEntries(namespaces)
-	if err != nil {
-		return nil, err
-	}
 	costly := counted
 	if c.flag("disable_stats") && !c.flag("enable_queue_totals") {
 		costly = nil
 	}
+	q, err := c.paging()
+	if err != nil {
+		return nil, err
+	}
+	if by := string(c.QueryArgs().Peek("sort")); q != nil && (by == "" || by == "name") {
+		return c.pageOfQueues(q, namespaces, by != "" && c.flag("sort_reverse"), costly)
+	}
+	all, err := c.queueEntries(namespaces)
+	if err != nil {
+		return nil, err
+	}
 	return c.list(all, costly...)
+}
+
+// pageOfQueues is a page of queues in their order, or its reverse, of any number of them: no others are kept.
+func (c *call) pageOfQueues(q *paging, namespaces []string, reverse bool, costly []string) (any, error) {
+	total, filtered, err := c.countListed(q, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := q.window(filtered)
+	if err != nil {
+		return nil, err
+	}
+	if reverse {
+		from, to = filtered-to, filtered-from
+	}
+	var all []entry
+	at := 0
+	if from < to {
+		err = c.eachQueue(namespaces, func(l listed) bool {
+			if !q.wants(l.name.Name) {
+				return true
+			}
+			if at >= from {
+				all = append(all, c.entryOf(l))
+			}
+			at++
+			return at < to
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reverse {
+		slices.Reverse(all)
+	}
+	items, err := loadAll(all, needs(c.columns(), costly))
+	if err != nil {
+		return nil, err
+	}
+	return q.answer(items, filtered, total), nil
+}
+
+// countListed is how many queues the caller may see, and how many of those are asked for. Their names are
+// looked through only where that is not known without.
+func (c *call) countListed(q *paging, namespaces []string) (total, filtered int, err error) {
+	everything := router.Resource{Kind: router.ResourceCluster}
+	if q.name == "" && c.router.Authorize(c.principal, router.OpDescribe, everything) == nil { // who watches the cluster sees all
+		n, err := c.numQueues(namespaces)
+		return int(n), int(n), err
+	}
+	err = c.eachQueue(namespaces, func(l listed) bool {
+		total++
+		if q.wants(l.name.Name) {
+			filtered++
+		}
+		return true
+	})
+	return total, filtered, err
 }
 
 // queueByName is a queue as JSON; nil where there is none any more.

@@ -43,13 +43,15 @@ type Server struct {
 	front  *front.Server
 	mux    front.Mux[route]
 
+	maxNames int // maxNames; tests have less
+
 	ctx  context.Context //nolint:containedctx // ends what waits when the server is closed
 	stop context.CancelFunc
 }
 
 // New makes a server that answers once Serve runs. It owns the listener from now on.
 func New(o Options) *Server {
-	s := &Server{opts: o, router: o.Router}
+	s := &Server{opts: o, router: o.Router, maxNames: maxNames}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.front = front.New(front.Options{Listener: o.Listener, Handle: s.handle, Refuse: refuse, Logger: o.Logger, MaxBody: o.MaxBody})
 	for _, r := range routes {

@@ -28,6 +28,11 @@ func (c *call) channels(t *router.Topic) (all []*router.Subscription, err error)
 	if err := c.router.Sync(c.ctx); err != nil {
 		return nil, err
 	}
+	return c.knownChannels(t)
+}
+
+// knownChannels are a topic's, as this node has them, by name.
+func (c *call) knownChannels(t *router.Topic) (all []*router.Subscription, err error) {
 	prefix := t.Name.Name + ":"
 	for after := prefix; ; {
 		some, err := c.router.Subscriptions(t.Name.Namespace, after, channelsPage)
@@ -140,6 +145,30 @@ func emptyChannel(c *call) error {
 		return err
 	}
 	return goneIs(errChannelNotFound, c.router.SeekSubscription(c.ctx, c.principal, s.Name, router.FromEnd, nil))
+}
+
+// pauseChannel has nothing more be sent of a channel that is pushed. Of others consumers take what they want.
+func pauseChannel(c *call) error {
+	s, err := c.channel(router.OpAlter)
+	if err != nil {
+		return err
+	}
+	return onlyPushed(webhook.Pause(c.ctx, c.router, c.principal, s))
+}
+
+func unpauseChannel(c *call) error {
+	s, err := c.channel(router.OpAlter)
+	if err != nil {
+		return err
+	}
+	return onlyPushed(webhook.Enable(c.ctx, c.router, c.principal, s, c.opts.Clock()))
+}
+
+func onlyPushed(err error) error {
+	if core.KindOf(err) == core.Conflict {
+		return core.E(core.Unsupported, "only channels that are pushed can be paused")
+	}
+	return goneIs(errChannelNotFound, err)
 }
 
 // goneIs is err, or r where something is not there any more.

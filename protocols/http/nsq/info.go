@@ -11,11 +11,21 @@ const nsqdVersion = "1.3.0"
 
 // ping says whether the broker can serve.
 func ping(c *call) error {
-	if reasons := c.opts.Ready(); len(reasons) > 0 {
-		send(c.RequestCtx, 500, typeText, []byte("NOK - "+strings.Join(reasons, "; ")))
+	if h := c.health(); h != healthy {
+		send(c.RequestCtx, 500, typeText, []byte(h))
 		return nil
 	}
 	return c.answerOK()
+}
+
+const healthy = "OK"
+
+// health is healthy, or why the broker cannot serve.
+func (s *Server) health() string {
+	if reasons := s.opts.Ready(); len(reasons) > 0 {
+		return "NOK - " + strings.Join(reasons, "; ")
+	}
+	return healthy
 }
 
 // infoJSON is what nsqd says of itself. What is about its own protocol, which is not spoken here, is 0; it

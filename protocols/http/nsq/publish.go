@@ -159,8 +159,3 @@ func (c *call) publish(topic core.Name, messages [][]byte, deliverAt int64) erro
 // recordBound is an upper bound of what a message takes in a batch, in bytes: its own, and a header
 // that says when it is to be delivered.
 func recordBound(body []byte) int { return 128 + len(body) }
-
-// pause would hold back what consumers get, which nothing here can.
-func pause(*call) error {
-	return core.E(core.Unsupported, "topics and channels cannot be paused")
-}

@@ -101,13 +101,14 @@ var routes = map[string]route{
 	"/topic/create":    {method: "POST", do: createTopic},
 	"/topic/delete":    {method: "POST", do: deleteTopic},
 	"/topic/empty":     {method: "POST", do: emptyTopic},
-	"/topic/pause":     {method: "POST", do: pause},
-	"/topic/unpause":   {method: "POST", do: pause},
+	"/topic/pause":     {method: "POST", do: pauseTopic},
+	"/topic/unpause":   {method: "POST", do: pauseTopic},
 	"/channel/create":  {method: "POST", do: createChannel},
 	"/channel/delete":  {method: "POST", do: deleteChannel},
 	"/channel/empty":   {method: "POST", do: emptyChannel},
-	"/channel/pause":   {method: "POST", do: pause},
-	"/channel/unpause": {method: "POST", do: pause},
+	"/channel/pause":   {method: "POST", do: pauseChannel},
+	"/channel/unpause": {method: "POST", do: unpauseChannel},
+	"/stats":           {method: "GET", do: stats},
 }
 
 // call is one request.

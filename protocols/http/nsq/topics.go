@@ -71,6 +71,22 @@ func deleteTopic(c *call) error {
 	return c.router.DeleteTopic(c.ctx, c.principal, name)
 }
 
+// pauseTopic would keep a topic's messages from its channels, which have them as soon as they are stored.
+func pauseTopic(c *call) error {
+	args, err := c.args()
+	if err != nil {
+		return err
+	}
+	name, err := topicArg(args)
+	if err != nil {
+		return err
+	}
+	if _, err := c.topic(name, router.OpAlter); err != nil {
+		return err
+	}
+	return core.E(core.Unsupported, "topics cannot be paused")
+}
+
 // emptyTopic deletes what waits in a topic for its first channel: all that is in it. What a topic with
 // channels gets is theirs at once.
 func emptyTopic(c *call) error {

@@ -4,6 +4,7 @@
 package subscription
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -91,6 +92,32 @@ func Attributes(o *Options, s *Secrets, owner router.Owner) (map[string]string, 
 		all[router.SecretAttribute] = string(text)
 	}
 	return all, nil
+}
+
+// Save changes the options and secrets of a subscription, which stays whose it is. Error kinds are those of
+// Router.SetSubscription, and NotFound where what it is of was deleted.
+func Save(ctx context.Context, r *router.Router, p router.Principal, s *router.Subscription, o *Options, x *Secrets) error {
+	owner, err := OwnerOf(s)
+	if err != nil {
+		return err
+	}
+	if s.Attributes, err = Attributes(o, x, owner); err != nil {
+		return err
+	}
+	spec := router.SubscriptionSpec{Name: s.Name, From: router.FromStart, Config: s.AckConfig}
+	if s.Topic.IsZero() {
+		spec.Queue, err = r.QueueByID(s.Queue)
+	} else {
+		t, ok := r.TopicByID(s.Topic)
+		if !ok {
+			return core.E(core.NotFound, "the topic of subscription %s was deleted", s.Name)
+		}
+		spec.Topic = t
+	}
+	if err == nil {
+		_, _, err = r.SetSubscription(ctx, p, spec)
+	}
+	return err
 }
 
 // OptionsOf are those of a subscription.

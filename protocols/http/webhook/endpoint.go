@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"polylog/core"
 	"polylog/protocols/http/filter"
 	"polylog/protocols/http/subscription"
@@ -41,8 +39,10 @@ type endpoint struct {
 
 	left atomic.Bool // alone, by the breaker
 
-	wake chan struct{}
-	back chan sent
+	wake    chan struct{}
+	back    chan sent
+	turn    turn   // for the next request
+	checked uint64 // router.SubscriptionChanges before current found it so, last; 0: it did not
 
 	sources  []*source
 	line     line // what can be sent
@@ -96,6 +96,7 @@ func newEndpoint(e *Engine, s *router.Subscription, owner router.Owner, note Not
 	if s.DeliveryLimit > 0 {
 		p.limit = s.DeliveryLimit + 1
 	}
+	p.turn.wake = p.notify
 	p.back = make(chan sent, p.push.InFlight())
 	p.line.ordered = p.push.Ordered
 	if note.EnabledAt != nil {
@@ -152,6 +153,7 @@ func (p *endpoint) work(ctx context.Context) error {
 	requests, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	defer p.finish(abandon)
+	defer p.turn.giveUp()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -198,33 +200,16 @@ func (p *endpoint) finish(abandon func()) {
 
 // start makes what requests can be made. It says after what time there may be more to make.
 func (p *endpoint) start(ctx context.Context, now time.Time) time.Duration {
-	wait := idleWait
 	for {
-		inFlight := p.push.InFlight()
-		if !p.proven {
-			inFlight = 1
-		}
-		switch {
-		case p.disabled || p.flying >= inFlight || p.line.empty():
-			return min(wait, p.dueIn(now))
-		case now.Before(p.paused):
-			return min(p.paused.Sub(now), p.dueIn(now))
-		case now.Before(p.next):
-			return min(p.next.Sub(now), p.dueIn(now))
-		case !p.current():
-			return min(lookEvery, p.dueIn(now))
-		}
-		ok, again := p.breaker.allow(now)
+		ok, wait := p.mayStart(now)
 		if !ok {
-			if !again.IsZero() {
-				wait = again.Sub(now)
-			}
+			p.turn.giveUp()
 			return min(wait, p.dueIn(now))
 		}
-		lane, retry := p.lane()
-		if !lane.TryAcquire(1) {
+		l := p.lane()
+		if !p.turn.take(l) {
 			p.breaker.abandoned()
-			return retry
+			return p.dueIn(now) // or when it is woken
 		}
 		if every := p.push.Interval(); every > 0 {
 			p.next = now.Add(every)
@@ -233,10 +218,34 @@ func (p *endpoint) start(ctx context.Context, now time.Time) time.Duration {
 		p.flying++
 		p.e.loops.Go(func() {
 			r := p.e.send.send(ctx, p.push, &p.secrets, it.id, it.source.origin.source(), &it.Record)
-			lane.Release(1)
+			l.leave()
 			p.back <- sent{item: it, Result: r, abandoned: ctx.Err() != nil && r.Class != ""}
 		})
 	}
+}
+
+// mayStart reports whether the endpoint wants to make a request and may, by itself; else when that may be
+// otherwise.
+func (p *endpoint) mayStart(now time.Time) (ok bool, wait time.Duration) {
+	inFlight := p.push.InFlight()
+	if !p.proven {
+		inFlight = 1
+	}
+	switch {
+	case p.disabled || p.flying >= inFlight || p.line.empty():
+		return false, idleWait
+	case now.Before(p.paused):
+		return false, p.paused.Sub(now)
+	case now.Before(p.next):
+		return false, p.next.Sub(now)
+	case !p.current():
+		return false, lookEvery
+	}
+	ok, again := p.breaker.allow(now)
+	if ok || again.IsZero() {
+		return ok, idleWait
+	}
+	return false, again.Sub(now)
 }
 
 // isOf reports whether the endpoint is of a subscription as it is.
@@ -246,26 +255,36 @@ func (p *endpoint) isOf(s *router.Subscription) bool { return reflect.DeepEqual(
 // to notice, and nothing is sent until then: whoever changed it and had the answer counts on that for what is published next. A
 // message is taken after all that was applied before it, so that what is looked at here is no older than the message.
 func (p *endpoint) current() bool {
+	changes := p.e.router.SubscriptionChanges() + 1
+	if changes == p.checked {
+		return true
+	}
+	p.checked = 0
 	s, err := p.e.router.KnownSubscription(p.sub.Name)
 	if err != nil {
 		p.e.logger.Warn("a push subscription cannot be read", "subscription", p.sub.Name, "err", err)
 	}
-	return err == nil && p.isOf(s) && MayReceive(p.e.router, p.owner, s) == nil
+	if err != nil || !p.isOf(s) || MayReceive(p.e.router, p.owner, s) != nil {
+		return false
+	}
+	p.checked = changes
+	return true
 }
 
 // idleWait is how long an endpoint sleeps that waits for nothing but messages and answers.
 const idleWait = time.Hour
 
-// lane is whose share of requests the endpoint takes, and when to try again where that is all
-// taken.
-func (p *endpoint) lane() (*semaphore.Weighted, time.Duration) {
+// lane is the share of requests that the endpoint takes.
+func (p *endpoint) lane() *lane {
 	switch {
+	case p.proven && !p.breaker.suspect():
+		return &p.e.well
+	case p.proven:
+		return &p.e.suspect
 	case p.breaker.suspect():
-		return p.e.suspect, 3*time.Second + rand.N(4*time.Second) //nolint:gosec // no secret
-	case !p.proven:
-		return p.e.fresh, 20*time.Millisecond + rand.N(20*time.Millisecond) //nolint:gosec // no secret
+		return &p.e.dead
 	}
-	return p.e.well, 10 * time.Millisecond
+	return &p.e.fresh
 }
 
 // returned sees to what became of an item.
@@ -369,6 +388,9 @@ func (p *endpoint) failed(s *sent, now time.Time) {
 		p.failing = now
 	}
 	opened := p.breaker.failed(now)
+	if opened {
+		p.proven = false
+	}
 	p.left.Store(p.breaker.open())
 	switch {
 	case p.breaker.open() && now.Sub(p.failing) > disableAfter:

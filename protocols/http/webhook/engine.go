@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 
 	"polylog/core"
 	"polylog/protocols/http/subscription"
@@ -41,9 +40,12 @@ type Engine struct {
 	met     *metrics
 
 	// How many requests may be under way in all. Endpoints whose last request failed have a
-	// part of their own, so that those that are dead, and only time out, cannot take all.
-	// Those that did not succeed yet have one, too.
-	well, fresh, suspect *semaphore.Weighted
+	// part of their own, so that those that are dead, and only time out, cannot take all; and so have
+	// those that did not succeed yet. The dead never did, or were left alone since: they, and newcomers, may
+	// begin so many requests a second only, since ten thousand that fail at once would take all cores.
+	well, fresh, suspect, dead lane
+
+	taking sync.Pool // of *[takeAtOnce]router.Delivery: too large for each endpoint's stack
 
 	stop  context.CancelFunc
 	loops sync.WaitGroup
@@ -55,6 +57,9 @@ const (
 	maxWell    = 2048
 	maxFresh   = 512
 	maxSuspect = 256
+	maxDead    = 256
+	freshEvery = time.Millisecond
+	deadEvery  = 4 * time.Millisecond
 )
 
 // New starts an engine.
@@ -72,7 +77,10 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		opts: o, router: o.Router, logger: o.Logger, met: met,
 		send: sender{client: newClient(o.Guard), agent: "polylog/" + o.Version, origin: o.Origin, now: o.Clock},
-		well: semaphore.NewWeighted(maxWell), fresh: semaphore.NewWeighted(maxFresh), suspect: semaphore.NewWeighted(maxSuspect),
+		well: lane{most: maxWell}, suspect: lane{most: maxSuspect},
+		fresh:     lane{most: maxFresh, every: freshEvery, newest: true},
+		dead:      lane{most: maxDead, every: deadEvery},
+		taking:    sync.Pool{New: func() any { return new([takeAtOnce]router.Delivery) }},
 		endpoints: map[core.Name]*endpoint{},
 	}
 	e.journal = journal{router: o.Router, logger: o.Logger, dropped: met.dropped, wake: make(chan struct{}, 1)}
@@ -113,12 +121,14 @@ func (e *Engine) Test(ctx context.Context, p *subscription.Push, x *subscription
 }
 
 const (
-	// lookEvery is how often the engine looks whether it leads, and whether a subscription
-	// changed.
+	// lookEvery is how often the engine looks whether it leads, and which subscriptions changed.
 	lookEvery = 100 * time.Millisecond
-	// scanEvery is how often it reads all subscriptions whether or not one changed, since
-	// topics get partitions.
+	// scanEvery is how often it reads all subscriptions, whether or not one changed, since
+	// topics get partitions; less often where reading them takes more than a part of scanShare of that.
 	scanEvery = 10 * time.Second
+	scanShare = 20
+	// countEvery is how often the endpoints are counted for the metrics.
+	countEvery = time.Second
 )
 
 // run has an endpoint for each push subscription while this node leads.
@@ -126,23 +136,29 @@ func (e *Engine) run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	defer e.stopAll()
-	var seen uint64
-	var scanned time.Time
+	var seen router.SubscriptionsSeen
+	var scan, count time.Time // when to do it again
 	for {
-		switch changes := e.router.SubscriptionChanges(); {
-		case !e.router.IsLeader():
+		now := time.Now()
+		if !e.router.IsLeader() {
 			e.stopAll()
-			scanned = time.Time{}
-		case changes != seen || time.Since(scanned) > scanEvery:
-			seen = changes
+			scan = time.Time{}
+		} else if changed, all := e.router.SubscriptionsChanged(&seen); all || !now.Before(scan) {
 			if err := e.scan(ctx); err != nil {
 				e.logger.Warn("push subscriptions cannot be read", "err", err)
-				scanned = time.Time{}
-				break
+				scan = time.Time{}
+			} else {
+				scan = time.Now().Add(max(scanEvery, scanShare*time.Since(now)))
 			}
-			scanned = time.Now()
+		} else {
+			for _, n := range changed {
+				e.look(ctx, n)
+			}
 		}
-		e.count()
+		if !now.Before(count) {
+			e.count()
+			count = now.Add(countEvery)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -184,9 +200,7 @@ func (e *Engine) scan(ctx context.Context) error {
 				return err
 			}
 			for _, s := range page {
-				if err := e.consider(ctx, s, wanted); err != nil {
-					e.logger.Warn("a push subscription is left out", "subscription", s.Name, "err", err)
-				}
+				wanted[s.Name] = e.considered(ctx, s)
 			}
 			if len(page) < scanPage {
 				break
@@ -194,16 +208,9 @@ func (e *Engine) scan(ctx context.Context) error {
 			after = page[len(page)-1].Name.Name
 		}
 	}
-	for name, p := range e.endpoints {
-		if wanted[name] {
-			continue
-		}
-		p.cancel()
-		p.stopped = true
-		select {
-		case <-p.ended:
-			delete(e.endpoints, name)
-		default: // whoever comes after it waits for it
+	for name := range e.endpoints {
+		if !wanted[name] {
+			e.drop(name)
 		}
 	}
 	return nil
@@ -211,47 +218,82 @@ func (e *Engine) scan(ctx context.Context) error {
 
 const scanPage = 500
 
-// consider sees to the endpoint of one subscription.
-func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted map[core.Name]bool) error {
+// look sees to the endpoint of one subscription, which has changed.
+func (e *Engine) look(ctx context.Context, n core.Name) {
+	s, err := e.router.KnownSubscription(n)
+	if err != nil {
+		e.logger.Warn("a push subscription cannot be read", "subscription", n, "err", err)
+		return
+	}
+	if s == nil || !e.considered(ctx, s) {
+		e.drop(n)
+	}
+}
+
+// drop stops the endpoint that a subscription has, if any.
+func (e *Engine) drop(n core.Name) {
+	p := e.endpoints[n]
+	if p == nil {
+		return
+	}
+	p.cancel()
+	p.stopped = true
+	select {
+	case <-p.ended:
+		delete(e.endpoints, n)
+	default: // whoever comes after it waits for it
+	}
+}
+
+// considered is consider, with a word about why it did not work.
+func (e *Engine) considered(ctx context.Context, s *router.Subscription) (wanted bool) {
+	wanted, err := e.consider(ctx, s)
+	if err != nil {
+		e.logger.Warn("a push subscription is left out", "subscription", s.Name, "err", err)
+	}
+	return wanted
+}
+
+// consider sees to the endpoint of one subscription, and says whether there should be one.
+func (e *Engine) consider(ctx context.Context, s *router.Subscription) (wanted bool, err error) {
 	if s.Attributes[router.SecretAttribute] == "" {
-		return nil // clients pull it
+		return false, nil // clients pull it
 	}
 	note, err := NoteOf(e.router, s.Name)
 	if err != nil || note.DisabledAt != nil {
-		return err
+		return false, err
 	}
 	if o, err := subscription.OptionsOf(s); err != nil || o.Push != nil && o.Push.Paused {
-		return err
+		return false, err
 	}
 	owner, err := subscription.OwnerOf(s)
 	if err != nil {
-		return err
+		return false, err
 	}
 	old := e.endpoints[s.Name]
 	if err := MayReceive(e.router, owner, s); err != nil {
 		if old != nil && !old.stopped {
 			e.logger.Warn("a subscription is not pushed any more, until its owner may read it or somebody else sets it", "subscription", s.Name, "err", err)
 		}
-		return nil
+		return false, nil
 	}
 	partitions := 0
 	if t, ok := e.router.TopicByID(s.Topic); ok {
 		partitions = len(t.Partitions)
 	} else if !s.Topic.IsZero() {
-		return nil // it was deleted
+		return false, nil // it was deleted
 	}
 	redrive := core.QueueID(0)
 	if q, err := e.router.Queue(RedriveQueue(s.Name)); err == nil {
 		redrive = q.ID
 	}
-	wanted[s.Name] = true
 	enabled := note.EnabledAt != nil && (old == nil || !note.EnabledAt.Equal(old.enabled))
 	if old != nil && !old.stopped && old.isOf(s) && old.partitions == partitions && old.redrive == redrive && !enabled {
-		return nil
+		return true, nil
 	}
 	p, err := newEndpoint(e, s, owner, note)
 	if err != nil {
-		return err
+		return true, err // the one that is there goes on
 	}
 	p.partitions, p.redrive = partitions, redrive
 	if old != nil {
@@ -265,7 +307,7 @@ func (e *Engine) consider(ctx context.Context, s *router.Subscription, wanted ma
 		defer cancel()
 		p.run(run)
 	})
-	return nil
+	return true, nil
 }
 
 // MayReceive is why the owner of a subscription may not have its messages; nil: it may.

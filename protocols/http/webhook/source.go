@@ -186,8 +186,10 @@ func (p *endpoint) take(now time.Time) error {
 const takeAtOnce = 256
 
 func (s *source) take(now time.Time) error {
-	var ds [takeAtOnce]router.Delivery
+	ds, _ := s.p.e.taking.Get().(*[takeAtOnce]router.Delivery)
+	defer s.p.e.taking.Put(ds)
 	got, err := s.consumer.Take(ds[:0], takeAtOnce)
+	defer clear(got)
 	if err != nil {
 		return err
 	}
