@@ -28,6 +28,9 @@ const (
 	TagMonitoring    = state.TagMonitoring
 	TagPolicymaker   = state.TagPolicymaker
 	TagManagement    = state.TagManagement
+	// TagImpersonator lets a user publish in others' names, as in RabbitMQ
+	// (https://www.rabbitmq.com/docs/validated-user-id).
+	TagImpersonator = "impersonator"
 
 	ScramSHA256 = state.ScramSHA256
 	ScramSHA512 = state.ScramSHA512
@@ -195,4 +198,13 @@ func (r *Router) IsTagged(p Principal, tag string) bool {
 	}
 	u := r.state.User(p.Name)
 	return !p.anonymous && p.isStill(u) && u.HasTag(tag)
+}
+
+// CheckUserID refuses (Denied) a message that p publishes under a user id that is not p's. While there
+// are no users nothing is checked, and Vouches is false.
+func (r *Router) CheckUserID(p Principal, id string) error {
+	if id == "" || id == p.Name || !p.Vouches() || r.IsTagged(p, TagImpersonator) {
+		return nil
+	}
+	return core.E(core.Denied, "user %q may not publish as user %q", p.Name, id)
 }
