@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,55 @@ func (b *brokerFlags) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client,
 		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(b.seeds(), ","), plain(err))
 	}
 	return c, nil
+}
+
+// loggedIn is client for a verb that goes on for a while. The context that it returns ends when the
+// broker does not let the user in any more: the library would try again for ever, as somebody does who
+// guesses passwords. loggedOut tells that from other ends.
+func (b *brokerFlags) loggedIn(ctx context.Context, opts ...kgo.Opt) (context.Context, *kgo.Client, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	c, err := b.client(ctx, append(opts, kgo.WithHooks(&loginWatch{end: end}))...)
+	if err != nil {
+		end(err)
+		return nil, nil, err
+	}
+	return ctx, c, nil
+}
+
+// loginWatch ends something when logins are refused.
+type loginWatch struct {
+	end     context.CancelCauseFunc
+	refused atomic.Int32 // how often since one was not
+}
+
+// maxRefused is how often in a row a login is refused before that is the end: a node that is behind
+// does not know a new user or password yet.
+const maxRefused = 3
+
+var _ kgo.HookBrokerConnect = (*loginWatch)(nil)
+
+// OnBrokerConnect hears of each try to connect, with the login.
+func (w *loginWatch) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil {
+		w.refused.Store(0)
+	} else if why := notLoggedIn(err, true); why != nil && w.refused.Add(1) == maxRefused {
+		w.end(logoutError{why})
+	}
+}
+
+// logoutError is that a user who was logged in is not let in any more.
+type logoutError struct{ why error }
+
+func (e logoutError) Error() string {
+	return "the broker refuses to log in again: " + e.why.Error()
+}
+
+// loggedOut is the logoutError that has ended a context of loggedIn; nil: nothing has, or something else.
+func loggedOut(ctx context.Context) error {
+	if e, ok := errors.AsType[logoutError](context.Cause(ctx)); ok {
+		return e
+	}
+	return nil
 }
 
 // login is how the client logs in; empty where it shows nothing. By SCRAM the password does not go

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,7 @@ func verbsLogIn(t *testing.T, s *served, as []string) {
 		t.Error(out)
 	}
 	kafka("", "group", "list")
+	must(t, "", append([]string{"bench", "produce", "t", "-n", "10", "-c", "2", "--protocol", "kafka", "-b", s.kafka, "-s", s.http}, as...)...)
 	if out := http("", "msg", "find", "t"); !strings.Contains(out, "hello") {
 		t.Error(out)
 	}
@@ -132,4 +134,65 @@ func TestFirstUser(t *testing.T) {
 	if strings.Contains(s.err.String(), "there are users from now on") {
 		t.Error("it was made twice")
 	}
+}
+
+// Verbs that go on end, and say why, when their user may not log in any more. They leave it at that
+// before they shut others out who are at the same address.
+func TestVerbsEndWithTheirUser(t *testing.T) {
+	s := start(t, t.TempDir())
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	root := []string{"-u", "root", "--user-password-file", secretFile(t, "secret")}
+	admin := func(in string, args ...string) {
+		t.Helper()
+		must(t, in, append(append(args, "-s", s.http), root...)...)
+	}
+	must(t, "one\n", append([]string{"pub", "t", "-b", s.kafka}, root...)...)
+	const why = "the broker refuses to log in again: the user or the password is wrong"
+	for name, verb := range map[string][]string{
+		"sub":       {"sub", "t", "--from", "start"},
+		"sub group": {"sub", "t", "--from", "start", "-g", "g"},
+	} {
+		admin("x\n", "user", "add", "dev")
+		admin("", "user", "grant", "dev", "--all")
+		file := secretFile(t, "x")
+		as := []string{"-b", s.kafka, "-u", "dev", "--user-password-file", file}
+		out := &firstWrite{output: &output{}, seen: make(chan struct{})}
+		var errs output
+		code := make(chan int, 1)
+		go func() { code <- run(t.Context(), process{out: out, err: &errs}, append(verb, as...)) }()
+		<-out.seen
+		admin("y\n", "user", "password", "dev")
+		if c := <-code; c != exitFailed || !strings.Contains(errs.String(), why) {
+			t.Errorf("%s: %d, %s", name, c, errs.String())
+		}
+		// The budget of wrong passwords is not used up.
+		must(t, "two\n", "pub", "t", "-b", s.kafka, "-u", "dev", "--user-password-file", secretFile(t, "y"))
+		admin("", "user", "delete", "dev")
+	}
+
+	admin("x\n", "user", "add", "dev")
+	admin("", "user", "grant", "dev", "--all")
+	lines, feed := io.Pipe()
+	var errs output
+	code := make(chan int, 1)
+	go func() {
+		args := []string{"pub", "t", "-b", s.kafka, "-u", "dev", "--user-password-file", secretFile(t, "x")}
+		code <- run(t.Context(), process{in: lines, out: &output{}, err: &errs}, args)
+	}()
+	// A line is taken when the verb has logged in.
+	if _, err := io.WriteString(feed, "three\n"); err != nil {
+		t.Fatal(err)
+	}
+	admin("", "user", "delete", "dev")
+	go func() { // until the verb reads no more
+		for {
+			if _, err := io.WriteString(feed, "four\n"); err != nil {
+				return
+			}
+		}
+	}()
+	if c := <-code; c != exitFailed || !strings.Contains(errs.String(), why) {
+		t.Errorf("%d, %s", c, errs.String())
+	}
+	_ = lines.Close()
 }
