@@ -196,3 +196,34 @@ func TestVerbsEndWithTheirUser(t *testing.T) {
 	}
 	_ = lines.Close()
 }
+
+// Whose hooks and webhooks are refused can be seen, and that they are.
+func TestRefusedHooksAreShown(t *testing.T) {
+	s := start(t, t.TempDir(), "--webhook-allow", "127.0.0.0/8")
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	login := []string{"-u", "root", "--user-password-file", secretFile(t, "secret")}
+	root := append([]string{"-s", s.http}, login...)
+	carl := []string{"-s", s.http, "-u", "carl", "--user-password-file", secretFile(t, "x")}
+	do := func(as []string, in string, args ...string) string {
+		t.Helper()
+		return must(t, in, append(args, as...)...)
+	}
+	do(root, "x\n", "user", "add", "carl")
+	do(root, "", "user", "grant", "carl", "--all")
+	do(login, "m\n", "pub", "in", "-b", s.kafka)
+	do(carl, "", "hook", "create", "h", "-t", "in", "-p", "bearer")
+	do(carl, "", "subscription", "create", "w", "-t", "in", "--push", "http://127.0.0.1:1/")
+	has(t, do(root, "", "hook", "list"), "carl   active  /hooks/h")
+	has(t, do(root, "", "hook", "describe", "h"), "owner             carl\n", "state             active\n")
+	has(t, do(root, "", "doctor"), "all 1 store what comes")
+	do(root, "", "user", "grant", "carl", "--read", "^none$")
+	has(t, do(root, "", "hook", "list"), "carl   refused  /hooks/h")
+	const write, read = `user "carl" may not write to topic in`, `user "carl" may not read group w`
+	has(t, do(root, "", "hook", "describe", "h"), "state             refused\n", "refused           "+write)
+	has(t, do(root, "", "subscription", "describe", "w"), "carl\n", "refused\n", read)
+	code, out, _ := call(t, "", append([]string{"doctor"}, root...)...)
+	if code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	has(t, out, "nothing is stored for its owner carl: "+write, "nothing is sent for its owner carl: "+read)
+}
