@@ -78,6 +78,11 @@ func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserCh
 			return false, err
 		}
 	}
+	for i := range c.Rights {
+		if err := c.Rights[i].Check(); err != nil {
+			return false, err
+		}
+	}
 	cmd := state.SetUser{Name: name, Grants: c.Rights}
 	switch {
 	case !r.state.HasUsers():
@@ -168,6 +173,10 @@ func (r *Router) DeleteUser(ctx context.Context, p Principal, name string, last 
 // kinds: Denied, NotFound (user, namespace), Invalid, Limit.
 func (r *Router) SetRights(ctx context.Context, p Principal, user, namespace, configure, write, read string) (created bool, err error) {
 	if err := r.auth.Authorize(p, OpAlter, userResource(user)); err != nil {
+		return false, err
+	}
+	grant := Grant{Namespace: namespace, Configure: configure, Write: write, Read: read}
+	if err := grant.Check(); err != nil {
 		return false, err
 	}
 	cmd := state.SetRights{User: user, Namespace: namespace, Configure: configure, Write: write, Read: read}
