@@ -86,8 +86,8 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 	if e := p.flush(); e != nil {
 		err = e
 	}
-	if why := notLoggedIn(err, true); why != nil {
-		err = logoutError{why}
+	if why := loginRefused(err); why != nil {
+		err = why
 	}
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, plain(err))

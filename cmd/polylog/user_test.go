@@ -227,3 +227,20 @@ func TestRefusedHooksAreShown(t *testing.T) {
 	}
 	has(t, out, "nothing is stored for its owner carl: "+write, "nothing is sent for its owner carl: "+read)
 }
+
+// Who shows no user is let in no more when there is one.
+func TestVerbsEndWhenThereAreUsers(t *testing.T) {
+	s := start(t, t.TempDir())
+	must(t, "one\n", "pub", "t", "-b", s.kafka)
+	out := &firstWrite{output: &output{}, seen: make(chan struct{})}
+	var errs output
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), process{out: out, err: &errs}, []string{"sub", "t", "--from", "start", "-b", s.kafka})
+	}()
+	<-out.seen
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	if c := <-code; c != exitFailed || !strings.Contains(errs.String(), "if it has users, log in (see --user)") {
+		t.Errorf("%d, %s", c, errs.String())
+	}
+}
