@@ -79,6 +79,14 @@ func verbsLogIn(t *testing.T, s *served, as []string) {
 	if out := kafka("", "sub", "t", "--from", "start", "-n", "1"); !strings.Contains(out, "hello") {
 		t.Error(out)
 	}
+	// What the broker has checked is no less readable to Kafka's clients.
+	http(`{"value": "vouched for", "userId": "root"}`, "import", "t")
+	if out := kafka("", "sub", "t", "--from", "start", "-n", "2"); !strings.Contains(out, "vouched for") {
+		t.Error(out)
+	}
+	if code, _, errs := call(t, `{"value": "x", "userId": "dev"}`, append([]string{"import", "t", "-s", s.http}, as...)...); code != exitFailed || !strings.Contains(errs, "may not publish as user") {
+		t.Errorf("%d, %s", code, errs)
+	}
 	kafka("", "group", "list")
 	must(t, "", append([]string{"bench", "produce", "t", "-n", "10", "-c", "2", "--protocol", "kafka", "-b", s.kafka, "-s", s.http}, as...)...)
 	if out := http("", "msg", "find", "t"); !strings.Contains(out, "hello") {
