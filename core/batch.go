@@ -46,6 +46,9 @@ const (
 	AttrTransactional   = 0x10
 	AttrControl         = 0x20
 	AttrKnown           = AttrCompressionMask | AttrLogAppendTime | AttrTransactional | AttrControl // of producers
+	// AttrVouched is the broker's own, since producers are refused with it: what the records say
+	// about who published them was checked. Kafka has no meaning for the bit, and its clients pass it over.
+	AttrVouched = 0x100
 )
 
 // NoProducer is the producer id, epoch and sequence of batches without one.

@@ -35,6 +35,7 @@ type Record struct {
 	Offset  Offset // the batch's base offset plus the record's delta
 	Time    int64  // ms; of the batch where it says LogAppendTime
 	Stamped bool   // the batch says so: the time is the broker's, not the producer's
+	Vouched bool   // the batch says so: its user id was checked; see AttrVouched
 	Key     []byte // nil means null
 	Value   []byte // nil means null
 	Headers []RecordHeader
@@ -112,6 +113,7 @@ func (r *Record) read(b []byte, h *BatchHeader, name func([]byte) string) (rest 
 		return nil, false
 	}
 	r.Time, r.Stamped = h.BaseTime+delta, h.Attributes&AttrLogAppendTime != 0
+	r.Vouched = h.Attributes&AttrVouched != 0
 	if r.Stamped {
 		r.Time = h.MaxTime
 	}
@@ -199,6 +201,7 @@ type BatchBuilder struct {
 	count    int32
 	baseTime int64
 	maxTime  int64
+	vouched  int16 // AttrVouched, or 0
 }
 
 // Add appends a record.
@@ -230,14 +233,17 @@ func (b *BatchBuilder) Len() int { return int(b.count) }
 // Size is the length of the uncompressed batch so far, in bytes.
 func (b *BatchBuilder) Size() int { return BatchHeaderLen + len(b.records) }
 
+// Vouch says that the user ids of all records were checked, or will have been.
+func (b *BatchBuilder) Vouch() { b.vouched = AttrVouched }
+
 // Reset makes the builder empty, keeping its memory.
-func (b *BatchBuilder) Reset() { b.records, b.count = b.records[:0], 0 }
+func (b *BatchBuilder) Reset() { b.records, b.count, b.vouched = b.records[:0], 0, 0 }
 
 // Build appends the batch to dst: at least one record must have been added.
 func (b *BatchBuilder) Build(dst []byte, o BatchOptions) ([]byte, error) {
 	return finishBatch(dst, BatchHeader{
 		LeaderEpoch:     -1,
-		Attributes:      o.Attributes &^ AttrCompressionMask,
+		Attributes:      o.Attributes&^AttrCompressionMask | b.vouched,
 		LastOffsetDelta: b.count - 1,
 		BaseTime:        b.baseTime,
 		MaxTime:         b.maxTime,

@@ -33,6 +33,10 @@ func Trusted(purpose, host string) Principal {
 // IsUser reports whether it has shown that it is a user, which may be gone since.
 func (p *Principal) IsUser() bool { return p.login > 0 }
 
+// Vouches reports whether the broker knows who it is, so that it can stand for the user ids that
+// CheckUserID takes from it.
+func (p *Principal) Vouches() bool { return p.login > 0 || p.anonymous }
+
 // AppendLogin appends who a principal is for another node, which believes it. What a principal is
 // allowed without being a user is not among it.
 func (p Principal) AppendLogin(b []byte) []byte {

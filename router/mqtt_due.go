@@ -158,6 +158,9 @@ func dueBatch(w *state.MQTTWill, now int64) ([]byte, error) {
 		hs = append(slices.Clip(hs), core.RecordHeader{Key: message.ExpiresAtHeader, Value: at})
 	}
 	var b core.BatchBuilder
+	if rec.Vouched {
+		b.Vouch()
+	}
 	b.Add(now, rec.Key, rec.Value, hs...)
 	return b.Build(nil, core.BatchOptions{Producer: core.Nobody})
 }

@@ -20,9 +20,13 @@ func TestDueMQTTMessages(t *testing.T) {
 	b, lb := routertest.Join(t, la, "2", set)
 	topic := routertest.Topic(t, a, "t", 1, nil)
 	q := topic.Partitions[0]
+	vouched := func(text string) bool { return len(text)%2 == 0 } // some user ids were checked
 	message := func(text string) router.MQTTMessage {
 		var bb core.BatchBuilder
 		bb.Add(clock.Now().UnixMilli(), []byte("t/x"), []byte(text))
+		if vouched(text) {
+			bb.Vouch()
+		}
 		batch, err := bb.Build(nil, core.BatchOptions{Producer: core.Nobody})
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +57,7 @@ func TestDueMQTTMessages(t *testing.T) {
 			t.Fatalf("%d messages, %v, want %d", head.End, err, seen+len(texts))
 		}
 		_, err := r.Browse(nobody, q, core.Offset(seen), core.Offset(seen+len(texts)), 1<<20, func(b router.Browsed) bool {
-			if len(texts) == 0 || string(b.Value) != texts[0] || b.Time != clock.Now().UnixMilli() {
+			if len(texts) == 0 || string(b.Value) != texts[0] || b.Vouched != vouched(texts[0]) || b.Time != clock.Now().UnixMilli() {
 				t.Errorf("%q at %d, want %q", b.Value, b.Time, texts)
 				return false
 			}

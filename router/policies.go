@@ -34,6 +34,9 @@ func (r *Router) SetPolicy(ctx context.Context, p Principal, policy Policy) erro
 	if err := r.auth.Authorize(p, OpAlter, policyResource(policy.Namespace)); err != nil {
 		return err
 	}
+	if err := policy.Check(); err != nil {
+		return err
+	}
 	cmd := state.SetPolicy{Policy: policy}
 	_, err := r.propose(ctx, cmd.Command())
 	return err

@@ -28,6 +28,9 @@ const (
 	TagMonitoring    = state.TagMonitoring
 	TagPolicymaker   = state.TagPolicymaker
 	TagManagement    = state.TagManagement
+	// TagImpersonator lets a user publish in others' names, as in RabbitMQ
+	// (https://www.rabbitmq.com/docs/validated-user-id).
+	TagImpersonator = "impersonator"
 
 	ScramSHA256 = state.ScramSHA256
 	ScramSHA512 = state.ScramSHA512
@@ -72,6 +75,11 @@ func (r *Router) SetUser(ctx context.Context, p Principal, name string, c UserCh
 	own := !c.New && c.Tags == nil && c.Credentials == nil && len(c.Rights) == 0 && p.Name == name && p.login > 0 && r.current(&p)
 	if !own {
 		if err := r.authorizeUsers(p, name); err != nil {
+			return false, err
+		}
+	}
+	for i := range c.Rights {
+		if err := c.Rights[i].Check(); err != nil {
 			return false, err
 		}
 	}
@@ -167,6 +175,10 @@ func (r *Router) SetRights(ctx context.Context, p Principal, user, namespace, co
 	if err := r.auth.Authorize(p, OpAlter, userResource(user)); err != nil {
 		return false, err
 	}
+	grant := Grant{Namespace: namespace, Configure: configure, Write: write, Read: read}
+	if err := grant.Check(); err != nil {
+		return false, err
+	}
 	cmd := state.SetRights{User: user, Namespace: namespace, Configure: configure, Write: write, Read: read}
 	res, err := r.propose(ctx, cmd.Command())
 	return err == nil && len(res.Body) == 1 && res.Body[0] == 1, err
@@ -195,4 +207,13 @@ func (r *Router) IsTagged(p Principal, tag string) bool {
 	}
 	u := r.state.User(p.Name)
 	return !p.anonymous && p.isStill(u) && u.HasTag(tag)
+}
+
+// CheckUserID refuses (Denied) a message that p publishes under a user id that is not p's. While there
+// are no users nothing is checked, and Vouches is false.
+func (r *Router) CheckUserID(p Principal, id string) error {
+	if id == "" || id == p.Name || !p.Vouches() || r.IsTagged(p, TagImpersonator) {
+		return nil
+	}
+	return core.E(core.Denied, "user %q may not publish as user %q", p.Name, id)
 }

@@ -156,8 +156,8 @@ func TestHookVerbs(t *testing.T) {
 	}
 	has(t, do("", "hook", "create", "github", "-t", "events", "-p", "github", "--key", "json:/repository/full_name"), "senders post to /hooks/github\n", "secret, shown this once: ")
 	has(t, do("", "hook", "create", "slack", "-t", "events", "-p", "hmac", "--secret-file", secret, "--signature-header", "X-Slack-Signature", "--window", "1h"), "/hooks/slack\n")
-	has(t, do("", "hook", "list"), "github  github  events  /hooks/github\n", "slack   hmac ")
-	has(t, do("", "hook", "describe", "slack"), "signature header  X-Slack-Signature\n", "window            1h0m0s\n")
+	has(t, do("", "hook", "list"), "github  github  events  -      active  /hooks/github\n", "slack   hmac ")
+	has(t, do("", "hook", "describe", "slack"), "owner             -\n", "state             active\n", "signature header  X-Slack-Signature\n", "window            1h0m0s\n")
 	has(t, do("", "hook", "rotate", "github", "--keep", "0"), "secret, shown this once: ")
 	do("", "hook", "delete", "github", "slack")
 	wrong(t, exitFailed, "describe hook slack: ", "hook", "describe", "slack", "-s", s.http)

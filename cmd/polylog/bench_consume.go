@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func (r *reading) kafka(ctx context.Context, topic string) error {
 	if r.live {
 		from = kgo.NewOffset().AtEnd()
 	}
-	k, err := b.client(ctx, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(from))
+	ctx, k, err := b.loggedIn(ctx, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(from))
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (r *reading) kafka(ctx context.Context, topic string) error {
 	for {
 		fetches := k.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
-			return plain(err)
+			return cmp.Or(loggedOut(ctx), plain(err))
 		}
 		for it := fetches.RecordIter(); !it.Done(); {
 			m := it.Next()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,13 +121,18 @@ func (f *benchFlags) senders(ctx context.Context, c *rest.Client, topic string) 
 	}
 	b := brokerFlags{process: f.process, as: f.as, addr: f.broker, timeout: f.timeout}
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression())}
+	login, err := b.login()
+	if err != nil {
+		return nil, nil, err
+	}
 	first, err := b.client(ctx, opts...)
 	if err != nil {
 		return nil, nil, err
 	}
 	all := []*kgo.Client{first}
 	open = func() sender {
-		k, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.seeds()...), kgo.ClientID("polylog-bench"), kgo.RecordDeliveryTimeout(f.timeout))...)
+		own := []kgo.Opt{kgo.SeedBrokers(b.seeds()...), kgo.ClientID("polylog-bench"), kgo.RecordDeliveryTimeout(f.timeout)}
+		k, err := kgo.NewClient(slices.Concat(opts, login, own)...)
 		if err != nil {
 			return func(context.Context, int) error { return err }
 		}

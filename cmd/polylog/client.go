@@ -8,12 +8,14 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"polylog/cmd/polylog/config"
@@ -87,6 +89,98 @@ func (b *brokerFlags) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client,
 		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(b.seeds(), ","), plain(err))
 	}
 	return c, nil
+}
+
+// loggedIn is client for a verb that goes on for a while. The context that it returns ends when the
+// broker does not let the user in any more: the library would try again for ever, as somebody does who
+// guesses passwords. loggedOut tells that from other ends.
+func (b *brokerFlags) loggedIn(ctx context.Context, opts ...kgo.Opt) (context.Context, *kgo.Client, error) {
+	login, err := b.login()
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	c, err := b.client(ctx, append(opts, kgo.WithHooks(&loginWatch{end: end, tried: len(login) > 0}))...)
+	if err != nil {
+		end(err)
+		return nil, nil, err
+	}
+	return ctx, c, nil
+}
+
+// loginWatch ends something when brokers do not let its user in any more.
+type loginWatch struct {
+	end   context.CancelCauseFunc
+	tried bool // it shows a user
+
+	mu      sync.Mutex // guards what follows
+	refused int        // how often since it was served
+	opened  bool       // a connection since it was served, or refused
+}
+
+// maxRefused is how often in a row a client is refused before that is the end: a node that is behind
+// does not know a new user or password yet.
+const maxRefused = 3
+
+var (
+	_ kgo.HookBrokerConnect = (*loginWatch)(nil)
+	_ kgo.HookBrokerRead    = (*loginWatch)(nil)
+)
+
+// OnBrokerConnect hears of each try to connect, with the login.
+func (w *loginWatch) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch why := loginRefused(err); {
+	case err == nil && w.tried:
+		w.refused = 0
+	case err == nil:
+		w.opened = true
+	case why != nil:
+		w.countLocked(why)
+	}
+}
+
+// OnBrokerRead hears of each answer. Who shows no user is told that there are users now by the end of
+// a connection that was just opened.
+func (w *loginWatch) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if w.tried || key == int16(kmsg.ApiVersions) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch why := notLoggedIn(err, false); {
+	case err == nil:
+		w.refused, w.opened = 0, false
+	case why != nil && w.opened:
+		w.opened = false
+		w.countLocked(logoutError{why})
+	}
+}
+
+func (w *loginWatch) countLocked(why error) {
+	if w.refused++; w.refused == maxRefused {
+		w.end(why)
+	}
+}
+
+// logoutError is that somebody whom brokers have served is not let in any more.
+type logoutError struct{ error }
+
+// loginRefused is the logoutError of a login that was refused; nil: that is not what it was.
+func loginRefused(err error) error {
+	if why := notLoggedIn(err, true); why != nil {
+		return logoutError{fmt.Errorf("the broker refuses to log in again: %w", why)}
+	}
+	return nil
+}
+
+// loggedOut is the logoutError that has ended a context of loggedIn; nil: nothing has, or something else.
+func loggedOut(ctx context.Context) error {
+	if e, ok := errors.AsType[logoutError](context.Cause(ctx)); ok {
+		return e
+	}
+	return nil
 }
 
 // login is how the client logs in; empty where it shows nothing. By SCRAM the password does not go

@@ -35,7 +35,7 @@ func (d *doctor) broker(ctx context.Context, c *rest.Client) {
 	for _, one := range []struct {
 		check string
 		do    func(context.Context, *rest.Client) error
-	}{{"groups", d.groups}, {"queues", d.queues}, {"dead letters", d.deadLetters}, {"webhooks", d.webhooks}} {
+	}{{"groups", d.groups}, {"queues", d.queues}, {"dead letters", d.deadLetters}, {"webhooks", d.webhooks}, {"hooks", d.hooks}} {
 		if err := one.do(ctx, c); err != nil {
 			d.fail(one.check, whatToDo(err), "they cannot be asked for: %v", err)
 		}
@@ -289,7 +289,7 @@ func (d *doctor) webhooks(ctx context.Context, c *rest.Client) error {
 			d.warn("webhook "+s.Name, "polylog subscription attempts "+s.Name+" shows what its endpoint answers", "every request fails: %s", s.Push.LastError)
 		case "refused":
 			bad++
-			d.fail("webhook "+s.Name, "give the user the right, or set the subscription as somebody who has it", "nothing is sent: %s", s.Push.Refused)
+			d.fail("webhook "+s.Name, "give the user the right, or set the subscription as somebody who has it", "nothing is sent for its owner %s: %s", s.Owner, s.Push.Refused)
 		case "disabled":
 			bad++
 			d.fail("webhook "+s.Name, "mend the endpoint, then: polylog subscription resume "+s.Name, "it is switched off: %s", s.Push.LastError)
@@ -301,6 +301,26 @@ func (d *doctor) webhooks(ctx context.Context, c *rest.Client) error {
 	})
 	if err == nil && bad == 0 {
 		d.ok("webhooks", "all %d are sent to", n)
+	}
+	return err
+}
+
+// hooks looks for those whose owner may not write any more.
+func (d *doctor) hooks(ctx context.Context, c *rest.Client) error {
+	bad, n := 0, 0
+	err := c.Each(ctx, c.Path("hooks"), nil, "hooks", 0, func(one json.RawMessage) error {
+		var h hook
+		if err := json.Unmarshal(one, &h); err != nil {
+			return err
+		}
+		if n++; h.Refused != "" {
+			bad++
+			d.fail("hook "+h.Name, "give the user the right, or set the hook as somebody who has it", "nothing is stored for its owner %s: %s", h.Owner, h.Refused)
+		}
+		return nil
+	})
+	if err == nil && bad == 0 {
+		d.ok("hooks", "all %d store what comes", n)
 	}
 	return err
 }

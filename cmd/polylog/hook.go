@@ -41,9 +41,19 @@ type hook struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
 	Path    string    `json:"path"`
+	Owner   string    `json:"owner"`
+	Refused string    `json:"refused"`
 	hookSpec
 	Secrets []secretHint `json:"secrets"`
 	Secret  string       `json:"secret"`
+}
+
+// state is whether it stores what comes.
+func (h *hook) state() string {
+	if h.Refused != "" {
+		return "refused"
+	}
+	return "active"
 }
 
 func newHook(p *process) *cobra.Command {
@@ -56,8 +66,8 @@ func newHook(p *process) *cobra.Command {
 
 func hookList(a *apiFlags) *cobra.Command {
 	cmd := a.verb("list", "List hooks and where they lead", cobra.NoArgs, func(ctx context.Context, c *rest.Client, _ []string) error {
-		return list(ctx, a, c, rest.Request{Path: c.Path("hooks")}, "hooks", "HOOK\tPRESET\tTOPIC\tPATH", func(w io.Writer, h *hook) {
-			row(w, h.Name, h.Preset, h.Topic, h.Path)
+		return list(ctx, a, c, rest.Request{Path: c.Path("hooks")}, "hooks", "HOOK\tPRESET\tTOPIC\tOWNER\tSTATE\tPATH", func(w io.Writer, h *hook) {
+			row(w, h.Name, h.Preset, h.Topic, cmp.Or(h.Owner, "-"), h.state(), h.Path)
 		})
 	})
 	addOutput(cmd, &a.output)
@@ -73,6 +83,11 @@ func hookDescribe(a *apiFlags) *cobra.Command {
 		return object(a, raw, func(w io.Writer, h *hook) {
 			row(w, "hook", h.Name)
 			row(w, "created", h.Created.Format(time.RFC3339))
+			row(w, "owner", cmp.Or(h.Owner, "-"))
+			row(w, "state", h.state())
+			if h.Refused != "" {
+				row(w, "refused", h.Refused)
+			}
 			row(w, "path", h.Path)
 			row(w, "topic", h.Topic)
 			row(w, "preset", h.Preset)

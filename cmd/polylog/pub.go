@@ -74,7 +74,7 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 	if f.partition >= 0 {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
-	client, err := f.client(ctx, opts...)
+	ctx, client, err := f.loggedIn(ctx, opts...)
 	if err != nil {
 		return err
 	}
@@ -88,6 +88,9 @@ func (f *pubFlags) run(ctx context.Context, topic string, messages []string, key
 	})
 	if e := p.flush(); e != nil {
 		err = e
+	}
+	if why := loginRefused(err); why != nil {
+		err = why
 	}
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, plain(err))

@@ -150,7 +150,12 @@ func (b *broker) openIndex(context.Context) error {
 		return err
 	}
 	b.laterClose(store.Close)
-	b.state, err = state.Open(store, state.Options{Fatal: b.fatal})
+	b.state, err = state.Open(store, state.Options{
+		Fatal: b.fatal,
+		Complain: func(err error) {
+			b.log.Error("something in the log means less to this node than to others", "err", err)
+		},
+	})
 	return err
 }
 

@@ -89,7 +89,7 @@ func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) err
 	if f.group != "" {
 		opts = append(opts, kgo.ConsumerGroup(f.group), kgo.AutoCommitMarks())
 	}
-	client, err := f.client(ctx, opts...)
+	ctx, client, err := f.loggedIn(ctx, opts...)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (f *subFlags) run(ctx context.Context, topics []string, fromGiven bool) err
 		return err
 	}
 	err = f.print(ctx, client, left)
-	if f.group != "" {
+	if f.group != "" && loggedOut(ctx) == nil {
 		// The context may have ended by a signal; what was printed counts all the same.
 		commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
 		defer cancel()
@@ -169,7 +169,7 @@ func (f *subFlags) print(ctx context.Context, client *kgo.Client, left map[parti
 	for printed := 0; !f.toEnd || len(left) > 0; {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return out.Flush() // asked to stop
+			return errors.Join(out.Flush(), loggedOut(ctx)) // or asked to stop
 		}
 		for _, e := range fetches.Errors() {
 			if err := f.failed(e); err != nil {
@@ -204,14 +204,14 @@ func (f *subFlags) print(ctx context.Context, client *kgo.Client, left map[parti
 
 // failed is the error that ends the verb, nil for one after which the library tries
 // again by itself: the group's coordinator is away, or came back without knowing its
-// members.
+// members. So it does after a refused login, until the watch of loggedIn says that it is enough.
 func (f *subFlags) failed(e kgo.FetchError) error {
 	session := (*kgo.ErrGroupSession)(nil)
 	switch {
 	case !errors.As(e.Err, &session):
 		return refused("read topic", e.Topic, plain(e.Err), "")
 	case errors.As(session.Err, new(*net.OpError)), kgo.IsRetryableBrokerErr(session.Err), kerr.IsRetriable(session.Err),
-		errors.Is(session.Err, kerr.UnknownMemberID), errors.Is(session.Err, kerr.IllegalGeneration):
+		errors.Is(session.Err, kerr.UnknownMemberID), errors.Is(session.Err, kerr.IllegalGeneration), notLoggedIn(session.Err, true) != nil:
 		return nil
 	default:
 		return refused("join group", f.group, session.Err, "")

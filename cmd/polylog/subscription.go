@@ -22,6 +22,7 @@ import (
 type subscription struct {
 	Name            string    `json:"name"`
 	Created         time.Time `json:"created"`
+	Owner           string    `json:"owner"`
 	Orphaned        bool      `json:"orphaned"`
 	Topic           string    `json:"topic"`
 	Queue           string    `json:"queue"`
@@ -129,6 +130,7 @@ func subscriptionTable(w io.Writer, s *subscription) {
 	row(w, "subscription", s.Name)
 	row(w, "of", s.of())
 	row(w, "created", s.Created.Format(time.RFC3339))
+	row(w, "owner", cmp.Or(s.Owner, "-"))
 	row(w, "ready", ready)
 	row(w, "unsettled", unsettled)
 	row(w, "delayed", delayed)
@@ -147,6 +149,9 @@ func subscriptionTable(w io.Writer, s *subscription) {
 	}
 	row(w, "endpoint", p.URL)
 	row(w, "state", p.State)
+	if p.Refused != "" {
+		row(w, "refused", p.Refused)
+	}
 	if p.FailingSince != nil {
 		row(w, "failing since", p.FailingSince.Format(time.RFC3339))
 	}

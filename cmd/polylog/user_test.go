@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,7 +79,16 @@ func verbsLogIn(t *testing.T, s *served, as []string) {
 	if out := kafka("", "sub", "t", "--from", "start", "-n", "1"); !strings.Contains(out, "hello") {
 		t.Error(out)
 	}
+	// What the broker has checked is no less readable to Kafka's clients.
+	http(`{"value": "vouched for", "userId": "root"}`, "import", "t")
+	if out := kafka("", "sub", "t", "--from", "start", "-n", "2"); !strings.Contains(out, "vouched for") {
+		t.Error(out)
+	}
+	if code, _, errs := call(t, `{"value": "x", "userId": "dev"}`, append([]string{"import", "t", "-s", s.http}, as...)...); code != exitFailed || !strings.Contains(errs, "may not publish as user") {
+		t.Errorf("%d, %s", code, errs)
+	}
 	kafka("", "group", "list")
+	must(t, "", append([]string{"bench", "produce", "t", "-n", "10", "-c", "2", "--protocol", "kafka", "-b", s.kafka, "-s", s.http}, as...)...)
 	if out := http("", "msg", "find", "t"); !strings.Contains(out, "hello") {
 		t.Error(out)
 	}
@@ -131,5 +141,114 @@ func TestFirstUser(t *testing.T) {
 	must(t, "", "user", "list", "-s", s.http, "-u", "boss", "--user-password-file", secretFile(t, "other"))
 	if strings.Contains(s.err.String(), "there are users from now on") {
 		t.Error("it was made twice")
+	}
+}
+
+// Verbs that go on end, and say why, when their user may not log in any more. They leave it at that
+// before they shut others out who are at the same address.
+func TestVerbsEndWithTheirUser(t *testing.T) {
+	s := start(t, t.TempDir())
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	root := []string{"-u", "root", "--user-password-file", secretFile(t, "secret")}
+	admin := func(in string, args ...string) {
+		t.Helper()
+		must(t, in, append(append(args, "-s", s.http), root...)...)
+	}
+	must(t, "one\n", append([]string{"pub", "t", "-b", s.kafka}, root...)...)
+	const why = "the broker refuses to log in again: the user or the password is wrong"
+	for name, verb := range map[string][]string{
+		"sub":       {"sub", "t", "--from", "start"},
+		"sub group": {"sub", "t", "--from", "start", "-g", "g"},
+	} {
+		admin("x\n", "user", "add", "dev")
+		admin("", "user", "grant", "dev", "--all")
+		file := secretFile(t, "x")
+		as := []string{"-b", s.kafka, "-u", "dev", "--user-password-file", file}
+		out := &firstWrite{output: &output{}, seen: make(chan struct{})}
+		var errs output
+		code := make(chan int, 1)
+		go func() { code <- run(t.Context(), process{out: out, err: &errs}, append(verb, as...)) }()
+		<-out.seen
+		admin("y\n", "user", "password", "dev")
+		if c := <-code; c != exitFailed || !strings.Contains(errs.String(), why) {
+			t.Errorf("%s: %d, %s", name, c, errs.String())
+		}
+		// The budget of wrong passwords is not used up.
+		must(t, "two\n", "pub", "t", "-b", s.kafka, "-u", "dev", "--user-password-file", secretFile(t, "y"))
+		admin("", "user", "delete", "dev")
+	}
+
+	admin("x\n", "user", "add", "dev")
+	admin("", "user", "grant", "dev", "--all")
+	lines, feed := io.Pipe()
+	var errs output
+	code := make(chan int, 1)
+	go func() {
+		args := []string{"pub", "t", "-b", s.kafka, "-u", "dev", "--user-password-file", secretFile(t, "x")}
+		code <- run(t.Context(), process{in: lines, out: &output{}, err: &errs}, args)
+	}()
+	// A line is taken when the verb has logged in.
+	if _, err := io.WriteString(feed, "three\n"); err != nil {
+		t.Fatal(err)
+	}
+	admin("", "user", "delete", "dev")
+	go func() { // until the verb reads no more
+		for {
+			if _, err := io.WriteString(feed, "four\n"); err != nil {
+				return
+			}
+		}
+	}()
+	if c := <-code; c != exitFailed || !strings.Contains(errs.String(), why) {
+		t.Errorf("%d, %s", c, errs.String())
+	}
+	_ = lines.Close()
+}
+
+// Whose hooks and webhooks are refused can be seen, and that they are.
+func TestRefusedHooksAreShown(t *testing.T) {
+	s := start(t, t.TempDir(), "--webhook-allow", "127.0.0.0/8")
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	login := []string{"-u", "root", "--user-password-file", secretFile(t, "secret")}
+	root := append([]string{"-s", s.http}, login...)
+	carl := []string{"-s", s.http, "-u", "carl", "--user-password-file", secretFile(t, "x")}
+	do := func(as []string, in string, args ...string) string {
+		t.Helper()
+		return must(t, in, append(args, as...)...)
+	}
+	do(root, "x\n", "user", "add", "carl")
+	do(root, "", "user", "grant", "carl", "--all")
+	do(login, "m\n", "pub", "in", "-b", s.kafka)
+	do(carl, "", "hook", "create", "h", "-t", "in", "-p", "bearer")
+	do(carl, "", "subscription", "create", "w", "-t", "in", "--push", "http://127.0.0.1:1/")
+	has(t, do(root, "", "hook", "list"), "carl   active  /hooks/h")
+	has(t, do(root, "", "hook", "describe", "h"), "owner             carl\n", "state             active\n")
+	has(t, do(root, "", "doctor"), "all 1 store what comes")
+	do(root, "", "user", "grant", "carl", "--read", "^none$")
+	has(t, do(root, "", "hook", "list"), "carl   refused  /hooks/h")
+	const write, read = `user "carl" may not write to topic in`, `user "carl" may not read group w`
+	has(t, do(root, "", "hook", "describe", "h"), "state             refused\n", "refused           "+write)
+	has(t, do(root, "", "subscription", "describe", "w"), "carl\n", "refused\n", read)
+	code, out, _ := call(t, "", append([]string{"doctor"}, root...)...)
+	if code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	has(t, out, "nothing is stored for its owner carl: "+write, "nothing is sent for its owner carl: "+read)
+}
+
+// Who shows no user is let in no more when there is one.
+func TestVerbsEndWhenThereAreUsers(t *testing.T) {
+	s := start(t, t.TempDir())
+	must(t, "one\n", "pub", "t", "-b", s.kafka)
+	out := &firstWrite{output: &output{}, seen: make(chan struct{})}
+	var errs output
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), process{out: out, err: &errs}, []string{"sub", "t", "--from", "start", "-b", s.kafka})
+	}()
+	<-out.seen
+	must(t, "secret\n", "user", "add", "root", "--tag", "administrator", "-s", s.http)
+	if c := <-code; c != exitFailed || !strings.Contains(errs.String(), "if it has users, log in (see --user)") {
+		t.Errorf("%d, %s", c, errs.String())
 	}
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -21,6 +22,7 @@ type Message struct {
 	ContentType, ContentEncoding string
 	ReplyTo, MessageID           string
 	Type, AppID, UserID          string
+	Vouched                      bool   // UserID was checked to be its publisher's
 	CorrelationID                []byte // nil: none
 	ExpiresAt, DeliverAt         int64  // ms since the epoch; 0: none
 	TTL                          int64  // ms; ExpiresAt as its publisher said it; 0: it said none, or 0
@@ -61,6 +63,7 @@ const (
 // The names of the parts that are looked for one by one.
 const (
 	ExpiresAtHeader  = "expires-at" // ms since the epoch, decimal
+	UserIDHeader     = "user-id"
 	ttlHeader        = "x-expiration"
 	deliverAtHeader  = "deliver-at"
 	delayHeader      = "delay"
@@ -95,7 +98,7 @@ func partNamed(name string) part {
 		return partType
 	case "app-id":
 		return partAppID
-	case "user-id":
+	case UserIDHeader:
 		return partUserID
 	case "durable":
 		return partDurable
@@ -124,7 +127,10 @@ func (m *Message) AppendTo(b *core.BatchBuilder) {
 	w.number(priorityHeader, int64(m.Priority), m.Priority >= 0)
 	w.text("type", m.Type)
 	w.text("app-id", m.AppID)
-	w.text("user-id", m.UserID)
+	w.text(UserIDHeader, m.UserID)
+	if m.Vouched && m.UserID != "" {
+		b.Vouch()
+	}
 	switch {
 	case m.Durable:
 		w.text("durable", "true")
@@ -247,7 +253,10 @@ func (w *recordWriter) table(t Table) {
 
 // Read is the message that a record of any protocol's is. It aliases the record.
 func Read(r *core.Record) Message {
-	m := Message{Key: r.Key, Value: r.Value, Time: r.Time, Stamped: r.Stamped, RoutingKey: string(r.Key), Priority: -1}
+	m := Message{
+		Key: r.Key, Value: r.Value, Time: r.Time, Stamped: r.Stamped, RoutingKey: string(r.Key), Priority: -1,
+		Vouched: r.Vouched,
+	}
 	hints := findHints(r.Headers)
 	var seen uint32 // bits of parts
 	for i, h := range r.Headers {
@@ -267,6 +276,15 @@ func Read(r *core.Record) Message {
 		m.Headers = append(m.Headers, Header{h.Key, decodeHeader(h.Value, typ)})
 	}
 	return m
+}
+
+// DropClaim makes a user id that nobody has checked a header like any other.
+func (m *Message) DropClaim() {
+	if m.UserID == "" || m.Vouched {
+		return
+	}
+	m.Headers = append(slices.Clip(m.Headers), Header{UserIDHeader, String(m.UserID)})
+	m.UserID = ""
 }
 
 // setPart takes a part out of its header. It is false for a value that the part cannot

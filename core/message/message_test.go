@@ -38,7 +38,7 @@ func everything() Message {
 		Key: []byte("k\x00\xff"), Value: []byte{}, Time: 1_700_000_000_123,
 		Exchange: "orders", RoutingKey: "orders.new",
 		ContentType: "text/plain", ContentEncoding: "gzip", ReplyTo: "amq.gen-1", MessageID: "m-1",
-		Type: "order", AppID: "shop", UserID: "guest", CorrelationID: []byte{0, 1, 0xff},
+		Type: "order", AppID: "shop", UserID: "guest", Vouched: true, CorrelationID: []byte{0, 1, 0xff},
 		ExpiresAt: 1_700_000_060_123, TTL: 60_000, DeliverAt: 1_700_000_001_000, Priority: 0, Durable: true,
 		Headers: everyType(),
 	}
@@ -363,4 +363,34 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// Whether a user id was checked goes with the message; one that was not can be made a header.
+func TestVouched(t *testing.T) {
+	for _, vouched := range []bool{false, true} {
+		m := Message{Priority: -1, UserID: "u", Vouched: vouched, Headers: Table{{"a", String("b")}}}
+		r := recordOf(t, &m)
+		got := Read(&r)
+		if got.Vouched != vouched || got.UserID != "u" {
+			t.Errorf("%v: %+v", vouched, got)
+		}
+		before := got.Headers
+		got.DropClaim()
+		if kept := got.UserID == "u"; kept != vouched || len(before) != 1 {
+			t.Errorf("%v: %+v", vouched, got)
+		}
+		if v, ok := got.Headers.Get(UserIDHeader); ok == vouched || ok && v.Str() != "u" {
+			t.Errorf("%v: %+v", vouched, got.Headers)
+		}
+		// Published again it is what it has become.
+		r = recordOf(t, &got)
+		if again := Read(&r); again.UserID != got.UserID || len(again.Headers) != len(got.Headers) {
+			t.Errorf("%v: %+v, want %+v", vouched, again, got)
+		}
+	}
+	// A batch that vouches for no user id does not say so.
+	m := Message{Priority: -1, Vouched: true}
+	if r := recordOf(t, &m); r.Vouched {
+		t.Error("there is nothing to vouch for")
+	}
 }

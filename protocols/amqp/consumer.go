@@ -157,10 +157,10 @@ func (k *consumer) send(ds []router.Delivery) bool {
 		return false
 	}
 	var out outgoing
-	now := ch.conn.srv.now()
+	now, users := ch.conn.srv.now(), ch.conn.srv.router.HasUsers()
 	for i := range ds {
 		d := &ds[i]
-		out.read(d, k.queue.Kind, now)
+		out.read(d, k.queue.Kind, now, users)
 		m := spec.BasicDeliver{
 			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, d.Receipt, k.noAck, now), Redelivered: d.Redelivered,
 			Exchange: out.exchange, RoutingKey: out.routingKey,

@@ -39,7 +39,7 @@ func stored(t testing.TB, m *spec.BasicPublish, p *spec.Properties, body []byte,
 // delivered is a record as a consumer gets it, at a time after it was published.
 func delivered(r core.Record, after int64) outgoing {
 	var out outgoing
-	out.read(&router.Delivery{Record: r}, router.Classic, testTime+after)
+	out.read(&router.Delivery{Record: r}, router.Classic, testTime+after, false)
 	return out
 }
 

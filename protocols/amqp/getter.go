@@ -84,7 +84,7 @@ func (ch *channel) get(ctx context.Context, q *router.Queue, noAck bool) error {
 	}
 	var out outgoing
 	now := c.srv.now()
-	out.read(&d, q.Kind, now)
+	out.read(&d, q.Kind, now, c.srv.router.HasUsers())
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.sendContent(&spec.BasicGetOk{

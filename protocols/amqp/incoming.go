@@ -5,6 +5,7 @@ import (
 
 	"polylog/core/message"
 	"polylog/protocols/amqp/spec"
+	"polylog/router"
 )
 
 // Headers that stand for a part of a message for which AMQP has no place; see
@@ -165,16 +166,12 @@ func (in *incoming) takeKey(v message.Value) bool {
 	return true
 }
 
-// tagImpersonator lets a user publish in others' names
-// (https://www.rabbitmq.com/docs/validated-user-id).
-const tagImpersonator = "impersonator"
-
 // checkUser compares a message's user id with who is logged in.
 func (c *conn) checkUser(p *spec.Properties) error {
 	if p.Present&spec.HasUserID == 0 || p.UserID == c.principal.Name {
 		return nil
 	}
-	if r := c.srv.router; r.HasUsers() && r.IsTagged(c.principal, tagImpersonator) {
+	if r := c.srv.router; r.HasUsers() && r.IsTagged(c.principal, router.TagImpersonator) {
 		return nil
 	}
 	return soft(spec.PreconditionFailed, "user_id property set to '%s' but authenticated user was '%s'", p.UserID, c.principal.Name)

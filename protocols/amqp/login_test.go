@@ -302,6 +302,63 @@ func TestUserID(t *testing.T) {
 	}
 }
 
+// TestUserIDIsChecked: what consumers get as user_id was checked when there are users. What another
+// protocol's client has said, as a record's header, stays one.
+func TestUserIDIsChecked(t *testing.T) {
+	f := start(t, nil)
+	said := func(id string) []byte {
+		var b core.BatchBuilder
+		b.Add(1000, []byte("q"), []byte("m"), core.RecordHeader{Key: message.UserIDHeader, Value: []byte(id)})
+		batch, err := b.Build(nil, core.BatchOptions{Producer: core.Nobody})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return batch
+	}
+	append := func(p router.Principal, id string) {
+		t.Helper()
+		done := make(chan router.Routed, 1)
+		f.router.PublishTo(p, router.Address{Exchange: core.TopicName(""), Keys: []string{"q"}}, said(id), func(r router.Routed) { done <- r })
+		if r := <-done; r.Err != nil || r.Queues != 1 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	got := func(c *client) spec.Properties {
+		t.Helper()
+		c.send(1, &spec.BasicGet{Queue: "q", NoAck: true})
+		recv[*spec.BasicGetOk](c, 1)
+		p, _ := c.content(1)
+		return p
+	}
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Durable: true})
+	append(router.Principal{}, "admin")
+	if p := got(c); p.UserID != "admin" || len(p.Headers) != 0 {
+		t.Errorf("nobody is asked who he is: %q, %v", p.UserID, p.Headers)
+	}
+	append(router.Principal{}, "admin") // and is there when there are users
+
+	f.withUsers()
+	f.grant("alice", ".*", ".*", ".*")
+	append(f.admin(), "alice")
+	c = f.as("alice")
+	for _, id := range []string{"admin", "alice"} {
+		p := got(c)
+		if v := argument(p.Headers, message.UserIDHeader); p.UserID != "" || v == nil || v.Str() != id {
+			t.Errorf("%q, %v", p.UserID, p.Headers)
+		}
+	}
+	c.confirmed(1)
+	c.publish(1, &spec.BasicPublish{RoutingKey: "q"}, &spec.Properties{Present: spec.HasUserID, UserID: "alice"}, nil)
+	recv[*spec.BasicAck](c, 1)
+	if p := got(c); p.UserID != "alice" || len(p.Headers) != 0 {
+		t.Errorf("%q, %v", p.UserID, p.Headers)
+	}
+	// An answer by direct reply-to is a publish, too.
+	c.publish(1, &spec.BasicPublish{RoutingKey: replyPrefix + "x"}, &spec.Properties{Present: spec.HasUserID, UserID: "admin"}, nil)
+	c.channelClosed(1, spec.PreconditionFailed, "PRECONDITION_FAILED - user_id property set to 'admin' but authenticated user was 'alice'", spec.BasicPublishID)
+}
+
 // TestUserEnds ends its connections, and nobody else's. What they held is given back.
 func TestUserEnds(t *testing.T) {
 	f := start(t, nil)

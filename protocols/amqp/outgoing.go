@@ -17,9 +17,13 @@ type outgoing struct {
 	body                 []byte
 }
 
-// read makes a delivery of a queue of a kind into a message. now is in ms.
-func (out *outgoing) read(d *router.Delivery, kind router.QueueKind, now int64) {
+// read makes a delivery of a queue of a kind into a message, with a user id that was checked, if there
+// are users who could claim another's. now is in ms.
+func (out *outgoing) read(d *router.Delivery, kind router.QueueKind, now int64, users bool) {
 	m := message.Read(&d.Record)
+	if users {
+		m.DropClaim()
+	}
 	dead := len(d.Deaths) > 0
 	*out = outgoing{exchange: m.Exchange, routingKey: m.RoutingKey, body: m.Value}
 	if len(d.RoutingKeys) > 0 {

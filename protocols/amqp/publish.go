@@ -33,7 +33,7 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		return err
 	}
 	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, replyPrefix) {
-		if err := c.mayExchange(router.OpWrite, m.Exchange); err != nil {
+		if err := cmp.Or(c.mayExchange(router.OpWrite, m.Exchange), c.checkUser(p)); err != nil {
 			return err
 		}
 		ch.publishReply(m, p, body)
@@ -52,6 +52,7 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 	if err != nil { // that the user may not write there comes first, as in RabbitMQ
 		return cmp.Or(c.mayExchange(router.OpWrite, m.Exchange), err)
 	}
+	in.Vouched = c.principal.Vouches()
 	buf := getBuffer(len(body) + batchRoom)
 	if buf.b, err = in.Batch(buf.b); err != nil {
 		buf.release()

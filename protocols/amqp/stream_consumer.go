@@ -145,7 +145,7 @@ func (k *streamConsumer) deliver() bool {
 	var out outgoing
 	for len(k.pending) > 0 && ch.conn.hasRoom() {
 		r := &k.pending[0]
-		out.read(&router.Delivery{Record: r.Record}, router.Stream, ch.conn.srv.now())
+		out.read(&router.Delivery{Record: r.Record}, router.Stream, ch.conn.srv.now(), ch.conn.srv.router.HasUsers())
 		out.set("x-stream-offset", message.Int(message.KindInt64, int64(r.Offset)))
 		if len(k.parts) > 1 {
 			out.set("x-stream-partition", message.Int(message.KindInt32, int64(r.partition)))

@@ -249,8 +249,9 @@ func publishToExchange(c *call) error {
 			m.fail("an exchange has no partitions")
 		}
 		m.Exchange = x.Name.Name
+		refused := cmp.Or(m.err, c.vouch(m))
 		batch, err := m.Batch(nil)
-		if err = cmp.Or(m.err, err); err != nil {
+		if err = cmp.Or(refused, err); err != nil {
 			done(i, failure(err))
 			continue
 		}

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -174,4 +175,31 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	if !strings.Contains(text.String(), "event: error") || !strings.Contains(text.String(), `"title":"Forbidden"`) {
 		t.Error(text.String())
 	}
+}
+
+// Who sees a webhook sees what was tried with it, and nothing of others'. What the endpoint has answered is for
+// those who may read or change the webhook.
+func TestAttemptsAreTheOwners(t *testing.T) {
+	s := newSite(t, nil, nil)
+	root := s.addUser("root", ".*", ".*", ".*")
+	carl := s.addUser("carl", "^c", "^c", "^c")
+	eve := s.addUser("eve", "^e", "^e", "^e")
+	write := s.addUser("writer", "", "^c", "")
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this endpoint takes nothing", http.StatusBadRequest)
+	}))
+	t.Cleanup(endpoint.Close)
+	s.do("PUT", "/v1/topics/c", `{"partitions": 1}`, carl).want(t, 201)
+	s.do("PUT", "/v1/topics/other", `{"partitions": 1}`, root).want(t, 201)
+	s.do("PUT", "/v1/subscriptions/ch", `{"topic": "c", "push": {"url": "`+endpoint.URL+`", "permanentStatuses": [400]}}`, carl).want(t, 201)
+	s.do("PUT", "/v1/subscriptions/rh", `{"topic": "other", "push": {"url": "`+endpoint.URL+`", "permanentStatuses": [400]}}`, root).want(t, 201)
+	s.do("POST", "/v1/topics/c/messages", "m", carl).want(t, 200)
+	s.do("POST", "/v1/topics/other/messages", "m", root).want(t, 200)
+	s.until("GET", "/v1/subscriptions/rh/attempts", `"outcome":"dead"`, root)
+	s.until("GET", "/v1/subscriptions/ch/attempts", `"outcome":"dead"`, carl).want(t, 200, `"status":400`, "this endpoint takes nothing")
+	if r := s.do("GET", "/v1/subscriptions/ch/attempts", "", write).want(t, 200, `"status":400`); strings.Contains(r.body, "takes nothing") {
+		t.Error(r.body)
+	}
+	s.do("GET", "/v1/subscriptions/rh/attempts", "", carl).want(t, 403)
+	s.do("GET", "/v1/subscriptions/ch/attempts", "", eve).want(t, 403)
 }

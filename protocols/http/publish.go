@@ -116,6 +116,9 @@ func (c *call) batches(d *publish.Destination, ms []incoming, results []resultJS
 		m := &ms[i]
 		err := m.err
 		if err == nil {
+			err = c.vouch(m)
+		}
+		if err == nil {
 			err = d.Check(m.partition, m.Key, m.Time, now)
 		}
 		if err != nil {
@@ -129,6 +132,12 @@ func (c *call) batches(d *publish.Destination, ms []incoming, results []resultJS
 		batches.Add(i, p, sizeBound(m), m.AppendTo)
 	}
 	return batches
+}
+
+// vouch refuses a message under another user's id, and stands for the caller's own.
+func (c *call) vouch(m *incoming) error {
+	m.Vouched = c.principal.Vouches()
+	return c.router.CheckUserID(c.principal, m.UserID)
 }
 
 // keyless chooses the partition of this request's messages without a key.

@@ -88,10 +88,10 @@ func pushTo(t *testing.T, url, push, rest string) *site {
 }
 
 // until repeats a request until its answer has a text.
-func (s *site) until(method, path, want string) reply {
+func (s *site) until(method, path, want string, header ...string) reply {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
-		r := s.do(method, path, "")
+		r := s.do(method, path, "", header...)
 		if strings.Contains(r.body, want) {
 			return r
 		}

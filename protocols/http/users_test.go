@@ -219,3 +219,33 @@ func TestRedriveNeedsWrite(t *testing.T) {
 	s.do("POST", "/v1/queues/bdead:redrive", `{"to": {"queue": "bq"}}`, bob).want(t, 200, `"moved":1`)
 	s.do("GET", "/v1/queues/bq", "", bob).want(t, 200, `"ready":1`)
 }
+
+// A user id is the caller's, or that of somebody in whose name he may publish.
+func TestUserIDIsTheCallers(t *testing.T) {
+	s := newSite(t, nil, nil)
+	header := func(user string) string { _, v := as(user, "pw"); return "Authorization: " + v }
+	s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+	s.do("PUT", "/v1/queues/q", "").want(t, 201)
+	s.do("PUT", "/v1/exchanges/x", `{"type": "fanout"}`).want(t, 201)
+	s.do("POST", "/v1/topics/t/messages", "x", "X-User-Id: anybody").want(t, 200)
+	const all = `"rights": [{"namespace": "default", "configure": ".*", "write": ".*", "read": ".*"}]`
+	s.do("PUT", "/v1/users/root", `{"password": "pw", "tags": ["administrator"], `+all+`}`).want(t, 201)
+	s.do("PUT", "/v1/users/gate", `{"password": "pw", "tags": ["impersonator"], `+all+`}`, header("root")).want(t, 201)
+	const two = `{"messages": [{"value": "1", "key": "q", "routingKey": "q", "userId": "root"}, {"value": "2", "key": "q", "routingKey": "q", "userId": "gate"}]}`
+	for _, path := range []string{"/v1/topics/t/messages", "/v1/queues/q/messages", "/v1/exchanges/x/messages"} {
+		json := "Content-Type: application/json"
+		s.do("POST", path, two, json, header("root")).want(t, 207, `{"results":[{"status":200`, `"status":403,"code":"denied","detail":"user \"root\" may not publish as user \"gate\""`)
+		s.do("POST", path, two, json, header("gate")).want(t, 200)
+	}
+	s.do("POST", "/v1/topics/t/messages", "x", "X-User-Id: gate", "Idempotency-Key: k", header("root")).want(t, 403, "may not publish as user")
+	topic, _ := s.router.Topic(core.TopicName("t"))
+	vouched := 0
+	if _, err := s.router.Browse(router.Itself("a test"), topic.Partitions[0], 0, 100, 1<<20, func(r router.Browsed) bool {
+		if r.Record.Vouched {
+			vouched++
+		}
+		return true
+	}); err != nil || vouched != 3 {
+		t.Errorf("%d user ids are vouched for, want 3; %v", vouched, err)
+	}
+}

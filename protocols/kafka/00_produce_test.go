@@ -94,6 +94,7 @@ func TestProduceValidation(t *testing.T) {
 		{"only the header too late", "plain", 9, claim(good(), math.MaxInt64), 0, nil},
 		{"delete horizon", "plain", 9, patch(good(), func(b []byte) { b[22] |= 0x40 }), codeInvalidRecord, nil},
 		{"unknown attributes", "plain", 9, patch(good(), func(b []byte) { b[21] |= 0x80 }), codeInvalidRecord, nil},
+		{"what the broker alone says", "plain", 9, patch(good(), func(b []byte) { b[21] |= core.AttrVouched >> 8 }), codeInvalidRecord, nil},
 		{"no gzip", "plain", 9, packed(core.CodecGzip, 1, []byte("this is no gzip at all")), codeCorruptMessage, nil},
 		{"no snappy", "plain", 9, packed(core.CodecSnappy, 1, []byte("\xff\xff\xff")), codeCorruptMessage, nil},
 		{"no lz4", "plain", 9, packed(core.CodecLZ4, 1, []byte("this is no lz4 at all")), codeCorruptMessage, nil},

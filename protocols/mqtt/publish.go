@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -152,7 +153,19 @@ func (c *conn) checkPublish(pk *packets.Packet) packets.Code {
 	case strings.ContainsAny(pk.Properties.ResponseTopic, "+#"):
 		return packets.ErrTopicNameInvalid // MQTT-3.3.2-14
 	}
+	for _, u := range pk.Properties.User {
+		if u.Key == headerUserID && c.srv.router.CheckUserID(c.principal, u.Val) != nil {
+			return packets.ErrNotAuthorized
+		}
+	}
 	return packets.CodeSuccess
+}
+
+// vouch stands for the user id of a publish that checkPublish has let through.
+func (c *conn) vouch(b *core.BatchBuilder, pk *packets.Packet) {
+	if c.principal.Vouches() && slices.ContainsFunc(pk.Properties.User, func(u packets.UserProperty) bool { return u.Key == headerUserID }) {
+		b.Vouch()
+	}
 }
 
 // target is where what is published to a topic name goes.
@@ -347,6 +360,7 @@ func (p *publisher) complete(id uint16, reason byte) {
 func (p *publisher) add(to target, pk *packets.Packet, ack uint64) {
 	b := p.batch(to.queue)
 	appendRecord(&b.builder, p.c.srv.now(), to, pk, p.c.clientBytes)
+	p.c.vouch(&b.builder, pk)
 	if pk.FixedHeader.Qos > 0 {
 		b.acks = append(b.acks, ack)
 	}

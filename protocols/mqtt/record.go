@@ -19,6 +19,7 @@ const (
 	headerReplyTo     = "reply-to"
 	headerCorrelation = "correlation-id"
 	headerExpiresAt   = "expires-at" // ms since the epoch, decimal
+	headerUserID      = "user-id"    // a user property of that name
 
 	headerQoS           = "mqtt-qos"            // "0" or "2"; without it a message has QoS 1
 	headerRetain        = "mqtt-retain"         // "1": published with the retain flag

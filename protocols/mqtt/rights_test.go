@@ -99,6 +99,46 @@ func TestPublishRights(t *testing.T) {
 	all.quiet()
 }
 
+// TestUserIDIsTheClients: who says another's in the user property is refused, with a will as well.
+func TestUserIDIsTheClients(t *testing.T) {
+	b := withTopics(t, nil)
+	all := as(t, b, "admin", "all", 5)
+	all.mustSubscribe("w/#", 1)
+	c := as(t, b, "alice", "c", 5)
+	say := func(id byte, name string, user string) byte {
+		t.Helper()
+		pk := publishPacket(name, "m", 1, uint16(id))
+		pk.Properties.User = []packets.UserProperty{{Key: "a", Val: "b"}, {Key: headerUserID, Val: user}}
+		c.send(pk)
+		return c.expectAck(packets.Puback, uint16(id)).ReasonCode
+	}
+	if got := say(1, "w/x", "admin"); got != denied {
+		t.Errorf("another's: %#x", got)
+	}
+	if got := say(2, "w/x", "alice"); got != 0 {
+		t.Errorf("her own: %#x", got)
+	}
+	all.expectMessage("w/x", "m")
+	all.quiet()
+	topic, _ := b.router.Topic(core.TopicName("w"))
+	if _, err := b.router.Browse(router.Itself("a test"), topic.Partitions[0], 0, 1, 1<<20, func(r router.Browsed) bool {
+		if !r.Record.Vouched {
+			t.Errorf("%+v", r.Record)
+		}
+		return true
+	}); err != nil {
+		t.Error(err)
+	}
+	_, ack := connectAs(t, b.addr, "will", 5, func(p *packets.Packet) {
+		credentials("alice", "pw-alice")(p)
+		p.Connect.WillFlag, p.Connect.WillTopic, p.Connect.WillPayload = true, "w/x", []byte("m")
+		p.Connect.WillProperties.User = []packets.UserProperty{{Key: headerUserID, Val: "admin"}}
+	})
+	if ack.ReasonCode != denied {
+		t.Errorf("CONNACK %#x", ack.ReasonCode)
+	}
+}
+
 // TestSubscribeRights: a filter whose topic the client may not read is refused; of others it gets what it
 // may, live, retained and from before, until it may not any more.
 func TestSubscribeRights(t *testing.T) {

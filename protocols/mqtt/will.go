@@ -40,6 +40,7 @@ func (c *conn) storedWill(pk *packets.Packet) (*router.MQTTWill, packets.Code) {
 func (c *conn) messageOf(to target, pk *packets.Packet, at int64) (router.MQTTMessage, error) {
 	var b core.BatchBuilder
 	appendRecord(&b, at, to, pk, c.clientBytes)
+	c.vouch(&b, pk)
 	batch, err := b.Build(nil, core.BatchOptions{Producer: core.Nobody})
 	return router.MQTTMessage{Queue: to.queue, Name: string([]byte(pk.TopicName)), Retain: pk.FixedHeader.Retain, Batch: batch}, err
 }

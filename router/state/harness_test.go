@@ -22,6 +22,8 @@ type machine struct {
 	fatal error // why the state gave up
 	level int   // feature level of a new store
 
+	complaints []error // see Options.Complain
+
 	digests map[core.LogIndex][32]byte // of Digest commands
 }
 
@@ -38,7 +40,10 @@ func (m *machine) open() {
 	if m.store, err = index.Open(index.Options{FS: m.fs, Dir: "index"}); err != nil {
 		m.t.Fatal(err)
 	}
-	if m.state, err = Open(m.store, Options{Fatal: func(err error) { m.fatal = err }, Level: m.level}); err != nil {
+	if m.state, err = Open(m.store, Options{
+		Fatal: func(err error) { m.fatal = err }, Level: m.level,
+		Complain: func(err error) { m.complaints = append(m.complaints, err) },
+	}); err != nil {
 		m.t.Fatal(err)
 	}
 	m.state.OnDigest(m.digest)

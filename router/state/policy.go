@@ -39,6 +39,7 @@ type Policy struct {
 	ApplyTo         PolicyTarget
 
 	match  *regexp.Regexp
+	broken error       // why Pattern does not compile here
 	limits QueueLimits // what Definition says to queues
 }
 
@@ -48,8 +49,20 @@ const (
 	maxPolicyPattern = 1 << 10 // bytes
 )
 
-// prepare makes of the policy what is looked at. Its error, of kind Invalid, says what is
-// wrong with it.
+// Check refuses, before it is proposed, a policy that makes no sense, or whose pattern does not compile. The
+// error is of kind Invalid.
+func (p *Policy) Check() error {
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	if p.broken != nil {
+		return core.E(core.Invalid, "policy %q: pattern %q: %v", p.Name, p.Pattern, p.broken)
+	}
+	return nil
+}
+
+// prepare makes of the policy what is looked at. Its error, of kind Invalid, says what is wrong with it,
+// on every node: that the pattern does not compile is not among it.
 func (p *Policy) prepare() error {
 	switch {
 	case p.Namespace == "" || p.Name == "":
@@ -61,15 +74,19 @@ func (p *Policy) prepare() error {
 	case len(p.Definition) == 0:
 		return core.E(core.Invalid, "policy %q: the definition is empty", p.Name)
 	}
+	p.match, p.broken = compilePattern(p.Pattern)
 	var err error
-	if p.match, err = regexp.Compile(p.Pattern); err != nil {
-		return core.E(core.Invalid, "policy %q: pattern %q: %v", p.Name, p.Pattern, err)
-	}
-	p.limits, err = ParseLimits(p.Definition)
-	if err != nil {
+	if p.limits, err = ParseLimits(p.Definition); err != nil {
 		return core.E(core.Invalid, "policy %q: %v", p.Name, err)
 	}
 	return nil
+}
+
+// complainOfPolicy says that a policy's pattern does not compile here, if that is so.
+func (s *State) complainOfPolicy(p *Policy) {
+	if p.broken != nil {
+		s.complainOf("policy "+p.Name+" of namespace "+p.Namespace, p.Pattern, p.broken)
+	}
 }
 
 // policyKeys are the keys of definitions that say something to queues or exchanges. A key that is not here
@@ -282,6 +299,7 @@ func (s *State) setPolicy(tx txn, body []byte) core.Result {
 	if s.policies.all[p.key()] == nil && len(s.policies.all) >= maxPolicies {
 		return refused(core.Limit, "there are %d policies already", len(s.policies.all))
 	}
+	s.complainOfPolicy(p)
 	tx.Set(policyKVKey(p.key()), p.appendTo([]byte{valueVersion}))
 	return s.changePolicies(s.policies.with(p))
 }
@@ -358,6 +376,7 @@ func (s *State) loadPolicies() error {
 			bad = core.E(core.Corrupt, "policy %x: %v", k, bad)
 			return false
 		}
+		s.complainOfPolicy(p)
 		all[p.key()] = p
 		return true
 	})

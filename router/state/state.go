@@ -18,6 +18,9 @@ type Options struct {
 	// Fatal is told that the store failed, or that the log was written by a newer
 	// program: this replica cannot go on. nil panics.
 	Fatal func(error)
+	// Complain is told what is in the state that this program makes less of than another one did; see
+	// pattern.go. It must not block.
+	Complain func(error)
 	// Level is the feature level of a store that has none yet, 1 when 0. Only tests set
 	// it: replicas that began differently would not agree.
 	Level int
@@ -25,10 +28,11 @@ type Options struct {
 
 // State is the state machine.
 type State struct {
-	store   *index.Store
-	fatal   func(error)
-	term    atomic.Uint64 // of the newest entry whose application has begun
-	touched atomic.Pointer[func([]core.QueueID)]
+	store    *index.Store
+	fatal    func(error)
+	complain func(error)
+	term     atomic.Uint64 // of the newest entry whose application has begun
+	touched  atomic.Pointer[func([]core.QueueID)]
 
 	onDigest     atomic.Pointer[func(*index.Snapshot)]
 	onTransacted atomic.Pointer[func([]Transacted)]
@@ -111,6 +115,7 @@ func Open(store *index.Store, o Options) (*State, error) {
 	s := &State{
 		store:     store,
 		fatal:     o.Fatal,
+		complain:  o.Complain,
 		all:       newTopicSet(),
 		broker:    map[string]string{},
 		members:   map[string]Member{},
@@ -122,6 +127,9 @@ func Open(store *index.Store, o Options) (*State, error) {
 	s.timers, s.queueTimers, s.mqttDue = newTimers()
 	if s.fatal == nil {
 		s.fatal = func(err error) { panic(err) }
+	}
+	if s.complain == nil {
+		s.complain = func(error) {}
 	}
 	if o.Touched != nil {
 		s.OnTouched(o.Touched)

@@ -127,24 +127,30 @@ type Expression struct {
 // maxExpression is in bytes.
 const maxExpression = 1 << 10
 
-// NewExpression checks an expression. The error is of kind Invalid.
-func NewExpression(text string) (Expression, error) {
+// checkExpression is what Apply asks of an expression. The error is of kind Invalid.
+func checkExpression(text string) error {
 	if len(text) > maxExpression {
-		return Expression{}, core.E(core.Invalid, "an expression of %d bytes, at most %d are allowed", len(text), maxExpression)
+		return core.E(core.Invalid, "an expression of %d bytes, at most %d are allowed", len(text), maxExpression)
 	}
-	if _, err := regexp.Compile(text); err != nil {
-		return Expression{}, core.E(core.Invalid, "expression %q: %v", text, err)
-	}
-	return expression(text), nil
+	return nil
 }
 
-// expression is one that was checked.
+// expression is one of any text.
 func expression(text string) Expression {
 	switch text {
 	case "", "^$", ".*", "^.*$":
 		return Expression{text: text}
 	}
 	return Expression{text, new(atomic.Pointer[regexp.Regexp])}
+}
+
+// compiles is why a node cannot compile the expression.
+func (e Expression) compiles() error {
+	if e.compiled == nil {
+		return nil
+	}
+	_, err := compile(e.text)
+	return err
 }
 
 // String is the expression as it was given.
@@ -163,7 +169,7 @@ func (e Expression) Matches(name string) bool {
 	}
 	re := e.compiled.Load()
 	if re == nil {
-		re = regexp.MustCompile(e.text)
+		re, _ = compilePattern(e.text)
 		e.compiled.Store(re)
 	}
 	return re.MatchString(name)

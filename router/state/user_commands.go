@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -279,23 +280,37 @@ func (s *State) grant(tx txn, u *User, grants []Grant) *core.Error {
 	for i := range grants {
 		namespace := grants[i].Namespace
 		g := rights[namespace]
+		for _, x := range []Expression{g.Configure, g.Write, g.Read} {
+			if err := x.compiles(); err != nil {
+				s.complainOf("rights of user "+u.Name, x.text, err)
+			}
+		}
 		tx.Set(rightsKey(namespace, u.Name), g.encode())
 	}
 	u.Rights = rights
 	return nil
 }
 
-// rights compiles the expressions.
-func (g *Grant) rights() (to Rights, err error) {
-	for _, x := range []struct {
-		to   *Expression
-		text string
-	}{{&to.Configure, g.Configure}, {&to.Write, g.Write}, {&to.Read, g.Read}} {
-		if *x.to, err = NewExpression(x.text); err != nil {
-			return Rights{}, err
+// Check refuses, before they are proposed, expressions that do not compile. The error is of kind Invalid.
+func (g *Grant) Check() error {
+	to, err := g.rights()
+	if err != nil {
+		return err
+	}
+	for _, x := range []Expression{to.Configure, to.Write, to.Read} {
+		if err := x.compiles(); err != nil {
+			return core.E(core.Invalid, "expression %q: %v", x.text, err)
 		}
 	}
-	return to, nil
+	return nil
+}
+
+// rights are what the grant gives. They may have expressions that do not compile here.
+func (g *Grant) rights() (to Rights, err error) {
+	if err := cmp.Or(checkExpression(g.Configure), checkExpression(g.Write), checkExpression(g.Read)); err != nil {
+		return Rights{}, err
+	}
+	return Rights{expression(g.Configure), expression(g.Write), expression(g.Read)}, nil
 }
 
 // sweepRightsOf removes rights in a namespace, up to limit.

@@ -171,8 +171,9 @@ func (j *journal) write(ctx context.Context, namespace string, attempts []Attemp
 }
 
 // Attempts are up to limit of a subscription, the newest first, that are before an offset of
-// the topic; 0: all. more is the offset to go on from; 0 when there are no more.
-func Attempts(r *router.Router, p router.Principal, n core.Name, before core.Offset, limit int) (all []Attempt, more core.Offset, err error) {
+// the topic; 0: all. more is the offset to go on from; 0 when there are no more. Whether somebody may
+// see them is the caller's to ask.
+func Attempts(r *router.Router, n core.Name, before core.Offset, limit int) (all []Attempt, more core.Offset, err error) {
 	t, ok := r.Topic(core.Name{Namespace: n.Namespace, Name: AttemptsTopic})
 	if !ok {
 		return nil, 0, nil
@@ -194,7 +195,7 @@ func Attempts(r *router.Router, p router.Principal, n core.Name, before core.Off
 		var found []Attempt
 		var at []core.Offset
 		for next := from; next < end; {
-			next, err = r.Browse(p, q, next, end, attemptBytes, func(b router.Browsed) bool {
+			next, err = r.Browse(us, q, next, end, attemptBytes, func(b router.Browsed) bool {
 				var a Attempt
 				if string(b.Key) == n.Name && json.Unmarshal(b.Value, &a) == nil {
 					found, at = append(found, a), append(at, b.Offset)
