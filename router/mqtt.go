@@ -19,6 +19,8 @@ type (
 	MQTTSession = state.MQTTSession
 	// MQTTSubscription is a subscription of a session.
 	MQTTSubscription = state.MQTTSubscription
+	// MQTTClient is a client that is connected, or has a stored session, or both.
+	MQTTClient = state.MQTTClient
 	// MQTTAssigned is a message that was sent to a client with a packet id.
 	MQTTAssigned = state.MQTTAssigned
 	// MQTTWill is a client's will. Its batch says nothing of expiry: it gets its times when it

@@ -73,7 +73,7 @@ func (c *conn) resume(stored *router.MQTTSession) {
 		s.subs[sub.key()] = sub
 		s.mu.Unlock()
 		if err := s.attach(sub, at); err != nil {
-			c.kick(reasonOf(err))
+			c.failed(err)
 			return
 		}
 	}

@@ -225,7 +225,7 @@ func (s *session) acked(id uint16, kind byte) {
 // freed is told that the log has forgotten a packet id.
 func (s *session) freed(id uint16, err error) {
 	if err != nil {
-		s.c.kick(reasonOf(err))
+		s.c.failed(err)
 		return
 	}
 	s.mu.Lock()
@@ -271,7 +271,7 @@ func (s *session) received(id uint16, reason byte) {
 // owe is told that the log has a PUBREC: PUBREL may be sent, and is owed until PUBCOMP.
 func (s *session) owe(id uint16, refused bool, err error) {
 	if err != nil {
-		s.c.kick(reasonOf(err))
+		s.c.failed(err)
 		return
 	}
 	if refused {

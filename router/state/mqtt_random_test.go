@@ -96,6 +96,9 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 			c.Packets = []uint16{packet(), packet()}
 		}
 		return c.Command()
+	case n < 94:
+		c := EndMQTT{Client: client, User: one("", "", "u")}
+		return c.Command()
 	case n < 98:
 		c := PublishDue{ID: dueID(mqttWillKey(client)), Batch: will.Batch}
 		if due, err := s.MQTTDue().Scan(s.store, 0, nil, math.MaxInt64, 1, nil); err == nil && len(due) > 0 {
@@ -123,9 +126,10 @@ func everyMQTTCommand(t testing.TB) []core.Command {
 	unsubscribe := UnsubscribeMQTT{MQTTLeased: l, Subscriptions: []MQTTSubscription{{Filter: "t/+", Share: "s"}}}
 	carry := CarryMQTTNames{Topic: core.TopicName("t")}
 	due := PublishDue{ID: dueID(mqttNumberKey(mqttDelayed, 1)), Due: 1, Batch: message.Batch}
+	kick := EndMQTT{Client: client, User: "u"}
 	end := CloseMQTT{MQTTLeased: l, Expiry: 1, Will: true, Sent: []MQTTAssigned{{PacketID: 7, Queue: 9, Group: "g"}}}
 	return []core.Command{
 		open.Command(), acquire.Command(), begin.Command(), subscribe.Command(), publish.Command(), delayed.Command(), assign.Command(),
-		receive.Command(), unsubscribe.Command(), carry.Command(), due.Command(), end.Command(),
+		receive.Command(), unsubscribe.Command(), carry.Command(), due.Command(), end.Command(), kick.Command(),
 	}
 }

@@ -214,11 +214,11 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	s.publishUsers()
 	s.publishTimers()
 	s.publishOverfull()
+	s.giveLeaseEvents() // first: whose queues go with a lease hears why
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
 		(*fn)(s.queues)
 	}
 	s.giveTransacted()
-	s.giveLeaseEvents()
 	s.countSubscriptionChanges()
 	s.queues = s.queues[:0]
 	if cap(s.queues) > maxTouched {
@@ -393,6 +393,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.flowMQTT(tx, c, body)
 	case CodePublishDue:
 		return s.publishDue(tx, c, body, pos)
+	case CodeEndMQTT:
+		return s.endMQTT(tx, c, body)
 	case CodeCarryMQTTNames:
 		return s.carryMQTTNames(tx, body)
 	case CodeDeleteNamespace:
