@@ -123,6 +123,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	o.Router.ServePeers(sysService, s.sys.serve)
 	s.tail = o.Router.Tail(router.TailSpec{Topics: s.wants})
 	return s, nil
 }
