@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/url"
 	"strconv"
@@ -44,14 +45,16 @@ func newSession(p *process) *cobra.Command {
 }
 
 func sessionList(a *apiFlags) *cobra.Command {
-	search, connected := "", false
-	var cmd *cobra.Command
-	cmd = a.verb("list", "List sessions of all nodes, by client id", cobra.NoArgs, func(ctx context.Context, c *rest.Client, _ []string) error {
+	search, connected, away := "", false, false
+	cmd := a.verb("list", "List sessions of all nodes, by client id", cobra.NoArgs, func(ctx context.Context, c *rest.Client, _ []string) error {
+		if connected && away {
+			return usageError{errors.New("--connected and --away leave nothing")}
+		}
 		q := url.Values{}
 		if search != "" {
 			q.Set("search", search)
 		}
-		if cmd.Flags().Changed("connected") {
+		if connected || away {
 			q.Set("connected", strconv.FormatBool(connected))
 		}
 		return list(ctx, a, c, rest.Request{Path: c.Path("sessions"), Query: q}, "sessions", "CLIENT\tNODE\tUSER\tSUBSCRIPTIONS\tEXPIRY\tAWAY", func(w io.Writer, s *session) {
@@ -60,7 +63,8 @@ func sessionList(a *apiFlags) *cobra.Command {
 	})
 	addOutput(cmd, &a.output)
 	cmd.Flags().StringVar(&search, "search", "", "only those with this in their client id")
-	cmd.Flags().BoolVar(&connected, "connected", false, "only those whose client is connected; =false: those whose client is away")
+	cmd.Flags().BoolVar(&connected, "connected", false, "only those whose client is connected")
+	cmd.Flags().BoolVar(&away, "away", false, "only those whose client is not")
 	return cmd
 }
 

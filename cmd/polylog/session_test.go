@@ -33,7 +33,7 @@ func TestSessionVerbs(t *testing.T) {
 	nc := s.device(t, "pump/7")
 	has(t, do("", "session", "list"), "CLIENT  NODE", "pump/7  1     -     1              never   -\n")
 	has(t, do("", "session", "list", "--search", "PUMP", "--connected", "-o", "json"), `"clientId": "pump/7"`)
-	if got := do("", "session", "list", "--connected=false", "-o", "json"); got != "[]\n" {
+	if got := do("", "session", "list", "--away", "-o", "json"); got != "[]\n" {
 		t.Errorf("those that are away: %s", got)
 	}
 	has(t, do("", "session", "describe", "pump/7"), "client    pump/7\n", "expiry    never\n", "t/#     1    0      0\n")
@@ -42,5 +42,6 @@ func TestSessionVerbs(t *testing.T) {
 		t.Errorf("%d bytes, %v; want the connection's end", n, err)
 	}
 	wrong(t, exitFailed, "describe session pump/7: ", "session", "describe", "pump/7", "-s", s.http)
+	wrong(t, exitUsage, "leave nothing", "session", "list", "--connected", "--away", "-s", s.http)
 	wrong(t, exitFailed, "delete session pump/7: ", "session", "delete", "pump/7", "-s", s.http)
 }
