@@ -23,6 +23,7 @@ type Lease struct {
 	session, claim uint64
 	token          uint64
 	lost           chan struct{}
+	ended          bool   // guarded by all.mu: it was lost to nobody
 	whenLost       func() // guarded by all.mu; nil: none
 }
 
@@ -36,6 +37,13 @@ func (l *Lease) Token() uint64 { return l.token }
 // Lost is closed when this node has applied that the name has another owner or none, and
 // not by Release. A node that is cut off learns it late: see Confirm.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Ended reports whether it was lost to nobody, but taken away: by EndMQTTClient.
+func (l *Lease) Ended() bool {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	return l.ended
+}
 
 // WhenLost has fn called on a goroutine of its own when Lost is closed, which may be now.
 func (l *Lease) WhenLost(fn func()) {
@@ -319,6 +327,7 @@ func (a *leases) applied(events []state.LeaseEvent) {
 			a.nudge() // it may be an earlier run's, applied only now
 		case e.Lost && mine:
 			delete(a.held, e.Claim)
+			l.ended = e.Ended
 			l.loseLocked()
 		case !e.Lost && !mine && e.Session == a.session:
 			// Its acquisition was given up before the command was applied.

@@ -71,7 +71,7 @@ func newMetrics(r *Router, reg prometheus.Registerer) (*metrics, error) {
 		m.expired, m.queuesExpired, m.timersFired, m.messagesDue, m.messagesLost,
 		gauge("queue_consumers", "Consumers of queues whose dispatcher this node is, as the leader.", func() float64 { return float64(r.hub.consumerCount()) }),
 		gauge("feature_level", "Feature level: what every member of the cluster understands.", func() float64 { return float64(r.state.Level()) }),
-		counterFunc("mqtt_queued_dropped_total", "Messages that went from the queues of MQTT's filters, unsettled by somebody, since there were too many.", func() float64 { return float64(r.state.MQTTDropped()) }),
+		counterFunc("mqtt_queued_dropped_total", "Messages that went from the queues of MQTT's filters, unsettled by somebody, since there were too many, or too many bytes of them.", func() float64 { return float64(r.state.MQTTDropped()) }),
 		gauge("lease_sessions", "Runs of nodes that may hold leases.", func() float64 { return float64(len(r.state.Sessions())) }),
 		gauge("leases_held", "Leases that this node holds.", func() float64 { return float64(r.leases.count()) }),
 		gauge("members_away", "Members that leaders have not reached for a while.", func() float64 { return float64(r.awayCount()) }),

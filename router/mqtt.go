@@ -19,6 +19,8 @@ type (
 	MQTTSession = state.MQTTSession
 	// MQTTSubscription is a subscription of a session.
 	MQTTSubscription = state.MQTTSubscription
+	// MQTTClient is a client that is connected, or has a stored session, or both.
+	MQTTClient = state.MQTTClient
 	// MQTTAssigned is a message that was sent to a client with a packet id.
 	MQTTAssigned = state.MQTTAssigned
 	// MQTTWill is a client's will. Its batch says nothing of expiry: it gets its times when it
@@ -122,15 +124,24 @@ func (r *Router) CloseMQTTSession(ctx context.Context, l *Lease, c MQTTClose) er
 	return err
 }
 
+// MQTTKeep is how much is kept of a filter for those who are away. The oldest messages go, when there
+// is more of either.
+type MQTTKeep struct {
+	Messages int   // at least 1
+	Bytes    int64 // of their payloads; 0: any
+}
+
 // SubscribeMQTT adds subscriptions to the session, or changes those that it has, which existed
 // tells; and returns them with Queue and Group where the log has their messages. Each queue
-// keeps the newest maxQueued messages. A connection without a stored session gets one that ends
+// keeps the newest messages that keep allows. A connection without a stored session gets one that ends
 // with it. What one call does is not one step where there are more than 64. Error kinds: Fenced,
 // Invalid (a filter), Limit (10,000 subscriptions of a session).
-func (r *Router) SubscribeMQTT(ctx context.Context, l *Lease, maxQueued int, subs []MQTTSubscription) (out []MQTTSubscription, existed []bool, err error) {
+func (r *Router) SubscribeMQTT(ctx context.Context, l *Lease, keep MQTTKeep, subs []MQTTSubscription) (out []MQTTSubscription, existed []bool, err error) {
 	for len(subs) > 0 {
 		n := min(len(subs), state.MaxMQTTSubscribed)
-		cmd := state.SubscribeMQTT{MQTTLeased: mqttLeased(l), MaxQueued: uint32(min(max(maxQueued, 1), 1<<31)), Subscriptions: subs[:n]}
+		cmd := state.SubscribeMQTT{
+			MQTTLeased: mqttLeased(l), MaxQueued: uint32(min(max(keep.Messages, 1), 1<<31)), MaxQueuedBytes: uint64(max(keep.Bytes, 0)), Subscriptions: subs[:n],
+		}
 		res, err := r.propose(ctx, cmd.Command())
 		if err != nil {
 			return out, existed, err

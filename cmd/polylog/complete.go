@@ -52,9 +52,9 @@ func (a *apiFlags) names(kind string) completion {
 			q.Set("search", begun)
 		}
 		_ = c.Each(ctx, c.Path(kind), q, kind, maxComplete, func(one json.RawMessage) error {
-			var o struct{ Name string }
+			var o struct{ Name, ClientID string } // of a session it is that
 			if json.Unmarshal(one, &o) == nil {
-				all = append(all, o.Name)
+				all = append(all, o.Name+o.ClientID)
 			}
 			return nil
 		})

@@ -84,7 +84,7 @@ func newRoot(p *process) *cobra.Command {
 	root.SetOut(p.out)
 	root.SetErr(p.err)
 	root.AddCommand(newServe(p), newTopic(p), newPub(p), newSub(p), newGroup(p), newUser(p), newQueue(p), newSubscription(p), newDLQ(p), newHook(p),
-		newExchange(p), newBinding(p), newNamespace(p), newMsg(p), newConnections(p), newExport(p), newImport(p), newBench(p), newTop(p), newDoctor(p), newCluster(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
+		newExchange(p), newBinding(p), newNamespace(p), newMsg(p), newConnections(p), newSession(p), newExport(p), newImport(p), newBench(p), newTop(p), newDoctor(p), newCluster(p), newDump(p), newCheck(p), newConfig(p), newVersion(p))
 	root.SetFlagErrorFunc(flagWrong)
 	root.SetVersionTemplate("polylog {{.Version}}\n")
 	sayUsage(root)

@@ -64,11 +64,11 @@ func must(t *testing.T, in string, args ...string) string {
 
 // served is a broker that runs in this process.
 type served struct {
-	dir, kafka, http, node string
-	out, err               *output
-	stop                   context.CancelFunc
-	code                   chan int
-	ended                  bool
+	dir, kafka, http, node, mqtt string
+	out, err                     *output
+	stop                         context.CancelFunc
+	code                         chan int
+	ended                        bool
 }
 
 // start runs `polylog serve` on free ports until it is ready. It is stopped, and must
@@ -104,6 +104,8 @@ func start(t *testing.T, dir string, args ...string) *served {
 			s.http = addr
 		case "node":
 			s.node = addr
+		case "mqtt":
+			s.mqtt = addr
 		}
 	}
 	return s

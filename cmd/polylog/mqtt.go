@@ -16,7 +16,7 @@ func (b *broker) serveMQTT(ctx context.Context) error {
 	}
 	o := mqtt.Options{
 		Router: b.router, Rules: rules, Fallback: b.config.MQTTTopic, Clock: b.now, Logger: b.log, Registerer: b.metrics,
-		MaxConnections: b.config.MaxConnections, MaxPacketBytes: int(b.config.MQTTMaxPacket), MaxQueued: b.config.MQTTMaxQueued,
+		MaxConnections: b.config.MaxConnections, MaxPacketBytes: int(b.config.MQTTMaxPacket), MaxQueued: b.config.MQTTMaxQueued, MaxQueuedBytes: int64(b.config.MQTTMaxQueuedBytes),
 		ReceiveMaximum: b.config.MQTTReceiveMaximum, MaxKeepAlive: b.config.MQTTMaxKeepAlive, MaxSessionExpiry: b.config.MQTTMaxSessionExpiry,
 		DenySubscribe: b.config.MQTTDenySubscribe.Split(), SysInterval: b.config.MQTTSysInterval, Version: version,
 		Clients: &b.clients,

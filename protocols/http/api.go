@@ -178,6 +178,10 @@ var calls = []struct {
 	{"DELETE", "/hooks/{hook}", deleteHook},
 	{"POST", "/hooks/{hook}:rotate", rotateHook},
 
+	{"GET", "/sessions", listSessions},
+	{"GET", "/sessions/{client}", getSession},
+	{"DELETE", "/sessions/{client}", deleteSession},
+
 	{"GET", "/rights/{name}", getRights},
 }
 

@@ -153,8 +153,36 @@ func (c *conn) own() packets.Code {
 	c.srv.mu.Lock()
 	c.owns = true
 	c.srv.mu.Unlock()
-	lease.WhenLost(func() { c.kick(codeTakenOver) })
+	lease.WhenLost(func() { c.kick(c.whyLost()) })
 	return packets.CodeSuccess
+}
+
+// whyLost is why the client id is not this connection's any more.
+func (c *conn) whyLost() packets.Code {
+	if c.lease.Ended() {
+		return codeEnded
+	}
+	return codeTakenOver
+}
+
+// failed ends the connection, for what it asked the log for has failed. That may be because the client
+// id is lost, which is then the reason.
+func (c *conn) failed(err error) {
+	if c.lost() {
+		c.kick(c.whyLost())
+	} else {
+		c.kick(reasonOf(err))
+	}
+}
+
+// lost reports whether this node knows that the client id is not this connection's any more.
+func (c *conn) lost() bool {
+	select {
+	case <-c.lease.Lost():
+		return true
+	default:
+		return false
+	}
 }
 
 // errAnothers is that a client id is another user's (section 5.4.2).

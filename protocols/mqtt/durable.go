@@ -73,7 +73,7 @@ func (c *conn) resume(stored *router.MQTTSession) {
 		s.subs[sub.key()] = sub
 		s.mu.Unlock()
 		if err := s.attach(sub, at); err != nil {
-			c.kick(reasonOf(err))
+			c.failed(err)
 			return
 		}
 	}
@@ -145,7 +145,8 @@ func (c *conn) store(sub *subscription) (at router.MQTTSubscription, err error) 
 	}
 	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
 	defer cancel()
-	out, _, err := c.srv.router.SubscribeMQTT(ctx, c.lease, c.srv.opts.MaxQueued, []router.MQTTSubscription{at})
+	keep := router.MQTTKeep{Messages: c.srv.opts.MaxQueued, Bytes: c.srv.opts.MaxQueuedBytes}
+	out, _, err := c.srv.router.SubscribeMQTT(ctx, c.lease, keep, []router.MQTTSubscription{at})
 	if err != nil {
 		return at, err
 	}

@@ -112,9 +112,13 @@ func (s *session) drain() {
 				case core.Fenced:
 					s.c.kick(codeTakenOver)
 				default:
+					if s.c.lost() { // and the queue with the session
+						s.c.failed(err)
+						break
+					}
 					s.srv.metrics.unreadable.Add(1)
 					s.srv.log.Error("mqtt subscription ended", "client", s.c.client, "filter", f.sub.Load().filter, "err", err)
-					s.c.kick(reasonOf(err)) // it goes on where it was when the client is back
+					s.c.failed(err) // it goes on where it was when the client is back
 				}
 				if err != nil || len(ds) == 0 {
 					break
@@ -236,7 +240,7 @@ func (s *session) sendLineLocked() {
 // assigned is told that the packet id of a message of QoS 2 is in the log.
 func (s *session) assigned(l *lined, kinds []core.Kind, err error) {
 	if err != nil {
-		s.c.kick(reasonOf(err))
+		s.c.failed(err)
 		return
 	}
 	s.mu.Lock()

@@ -41,7 +41,7 @@ var (
 	receivedDesc      = desc("messages_received_total", "Messages that clients published, by QoS.", "qos")
 	sentDesc          = desc("messages_sent_total", "Messages that were sent to subscribers, by QoS.", "qos")
 	rejectedDesc      = desc("messages_rejected_total", "Messages that were published and not stored.")
-	droppedDesc       = desc("messages_dropped_total", "Deliveries that were left out, by reason: slow (QoS 0, the subscriber does not keep up), queue (QoS 1 and 2, more wait than mqtt-max-queued), size (larger than the client takes).", "reason")
+	droppedDesc       = desc("messages_dropped_total", "Deliveries that were left out, by reason: slow (QoS 0, the subscriber does not keep up), queue (QoS 1 and 2, more wait than mqtt-max-queued or mqtt-max-queued-bytes), size (larger than the client takes).", "reason")
 	unnamedDesc       = desc("records_unnamed_total", "Records that no subscriber got because their key makes no MQTT topic name.")
 	unreadableDesc    = desc("storage_errors_total", "Batches that subscribers did not get because they could not be read from the log.")
 )

@@ -335,7 +335,7 @@ func (p *publisher) released(id uint16) {
 	case p.c.session.keeps: // the client may use the id anew when the log knows
 		p.c.srv.router.ReleaseMQTT(p.c.lease, []uint16{id}, func(err error) {
 			if err != nil {
-				p.c.kick(reasonOf(err))
+				p.c.failed(err)
 				return
 			}
 			p.complete(id, 0)

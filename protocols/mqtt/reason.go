@@ -12,6 +12,7 @@ import (
 var (
 	codeShuttingDown = packets.ErrServerShuttingDown
 	codeTakenOver    = packets.ErrSessionTakenOver
+	codeEnded        = packets.ErrAdministrativeAction
 )
 
 // reasonOf is the reason code (section 2.4) for an error of the router, on a publish or where it ends the connection.

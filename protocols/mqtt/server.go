@@ -37,6 +37,7 @@ type Options struct {
 	MaxConnections int           // default 10,000
 	MaxPacketBytes int           // of a client's packets after the fixed header, default 1 MiB
 	MaxQueued      int           // QoS 1 and 2 messages that wait for a slow subscriber; default 20,000
+	MaxQueuedBytes int64         // the same, in bytes of their payloads; default 0: any
 	ReceiveMaximum int           // unacknowledged QoS 1 and 2 publishes of a client, default 1024
 	MaxKeepAlive   time.Duration // clients that want a longer one, or none, are told this one; default 0: any
 	SysInterval    time.Duration // between messages under $SYS, default 10 s
@@ -122,6 +123,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	o.Router.ServePeers(sysService, s.sys.serve)
 	s.tail = o.Router.Tail(router.TailSpec{Topics: s.wants})
 	return s, nil
 }

@@ -39,6 +39,7 @@ type session struct {
 	pumping  bool     // drain is at work
 	lastID   uint16
 	queue    []queued // QoS 1 and 2 messages that wait, in order
+	waiting  int64    // bytes of their payloads
 	walks    []*retainedWalk
 	reading  bool // refill is at work: what comes must queue up
 	ended    bool
@@ -69,6 +70,7 @@ type queued struct {
 	queue  core.QueueID
 	offset core.Offset
 	index  core.LogIndex
+	size   int // of the payload
 	qos    byte
 	retain bool
 	ids    []int
@@ -132,11 +134,19 @@ func (s *session) deliver(m *message, at queued) {
 	case s.ended:
 	case len(s.queue) == 0 && !s.reading && s.roomLocked():
 		s.sendLocked(m, &d)
-	case len(s.queue) >= s.srv.opts.MaxQueued:
+	case s.fullLocked():
 		s.srv.metrics.overflowed.Add(1)
 	default:
+		at.size = len(m.payload)
 		s.queue = append(s.queue, at)
+		s.waiting += int64(at.size)
 	}
+}
+
+// fullLocked reports whether as much waits as may.
+func (s *session) fullLocked() bool {
+	o := &s.srv.opts
+	return len(s.queue) >= o.MaxQueued || o.MaxQueuedBytes > 0 && s.waiting >= o.MaxQueuedBytes
 }
 
 // appendPublish is called under the outbox's lock.
@@ -215,7 +225,7 @@ func (s *session) acked(id uint16, kind byte) {
 // freed is told that the log has forgotten a packet id.
 func (s *session) freed(id uint16, err error) {
 	if err != nil {
-		s.c.kick(reasonOf(err))
+		s.c.failed(err)
 		return
 	}
 	s.mu.Lock()
@@ -261,7 +271,7 @@ func (s *session) received(id uint16, reason byte) {
 // owe is told that the log has a PUBREC: PUBREL may be sent, and is owed until PUBCOMP.
 func (s *session) owe(id uint16, refused bool, err error) {
 	if err != nil {
-		s.c.kick(reasonOf(err))
+		s.c.failed(err)
 		return
 	}
 	if refused {
@@ -296,6 +306,7 @@ func (s *session) refill() {
 		s.reading = true
 		at := s.queue[0]
 		s.queue = s.queue[1:]
+		s.waiting -= int64(at.size)
 		s.mu.Unlock()
 
 		s.resume(&at)

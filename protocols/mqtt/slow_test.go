@@ -131,3 +131,45 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}
 	}
 }
+
+// TestQueuedBytes: what waits is bounded in bytes of payload as it is in messages: for who is away the
+// newest are kept, for who is there and does not keep up those that came first.
+func TestQueuedBytes(t *testing.T) {
+	const n, size, limit = 40, 100, 1600
+	b, _ := serve(t, func(o *Options) { o.MaxQueuedBytes = limit })
+	pub := connected(t, b, "pub", 5)
+	payload := func(i int) string { return fmt.Sprintf("%*d", size, i) }
+	publish := func(topic string) {
+		for i := range n {
+			pub.publish(topic, payload(i), 1, uint16(i+1))
+		}
+	}
+	for _, filter := range []string{"away/x", "$share/g/away/x"} {
+		sub := keeping(t, b, "away", false, func(p *packets.Packet) { p.Connect.Clean = true })
+		sub.mustSubscribe(filter, 1)
+		sub.leave()
+		publish("away/x")
+		sub = keeping(t, b, "away", true, nil)
+		// An eighth more than 1600 are 18 messages: with the 19th, and then with each third, 16 are left.
+		for i := n - limit/size; i < n; i++ {
+			sub.expectMessage("away/x", payload(i))
+		}
+		sub.quiet()
+		sub.leave()
+	}
+	slow, _ := connectAs(t, b.addr, "slow", 5, func(p *packets.Packet) { p.Properties.ReceiveMaximum = 1 })
+	slow.mustSubscribe("slow", 1)
+	slow.mustSubscribe("last", 0)
+	publish("slow")
+	first := slow.expect(packets.Publish)
+	pub.publish("last", "", 0, 0)
+	slow.expectMessage("last", "") // all that came before it is on its way, waits or is left out
+	slow.acknowledge(&first)
+	for i := 1; i <= limit/size; i++ {
+		slow.expectMessage("slow", payload(i))
+	}
+	slow.quiet()
+	if got, want := b.metrics.overflowed.Load(), int64(n-1-limit/size); got != want {
+		t.Errorf("%d are left out, want %d", got, want)
+	}
+}

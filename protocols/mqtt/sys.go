@@ -15,7 +15,7 @@ import (
 const sysPrefix = "$SYS/"
 
 // sysTopics are the messages under $SYS, under the names that are usual in the field.
-// They are this node's, come with QoS 0, are never stored, and count as retained for who
+// They are this node's, and under names of their own all nodes' (sys_nodes.go), come with QoS 0, are never stored, and count as retained for who
 // subscribes. Nothing is computed while nobody asks, but for the averages.
 type sysTopics struct {
 	srv     *Server
@@ -23,8 +23,9 @@ type sysTopics struct {
 
 	mu      sync.Mutex // guards what follows
 	loads   []load
-	greeted int               // the most clients at a time
-	last    map[string]string // what was sent last, by name
+	greeted int                          // the most clients at a time
+	last    map[string]string            // what was sent last, by name
+	others  map[string]map[string]string // what other nodes said, by node and name
 }
 
 // load is the moving averages of a counter's growth a minute.
@@ -80,14 +81,20 @@ func (y *sysTopics) tick(span time.Duration) {
 	y.greeted = max(y.greeted, y.srv.connected())
 	y.mu.Unlock()
 	if !y.wanted() {
+		y.setOthers(nil) // who subscribes next is told nothing old
 		return
 	}
-	for _, v := range y.values() {
-		y.mu.Lock()
-		changed := y.last[v.name] != v.value
+	y.ask()
+	vs := y.values()
+	y.mu.Lock()
+	before := y.last
+	y.last = make(map[string]string, len(vs)) // what is not said any more is new when it is said again
+	for _, v := range vs {
 		y.last[v.name] = v.value
-		y.mu.Unlock()
-		if changed {
+	}
+	y.mu.Unlock()
+	for _, v := range vs {
+		if value, said := before[v.name]; !said || value != v.value {
 			y.send(v)
 		}
 	}
@@ -148,11 +155,11 @@ func (y *sysTopics) greet(sub *subscription) {
 // sysValue is a message under $SYS.
 type sysValue struct{ name, value string }
 
-// values are all of them, as they are now.
-func (y *sysTopics) values() []sysValue {
+// own are those of this node, as they are now.
+func (y *sysTopics) own() []sysValue {
 	s, m := y.srv, y.srv.metrics
 	var vs []sysValue
-	text := func(name, value string) { vs = append(vs, sysValue{sysPrefix + "broker/" + name, value}) }
+	text := func(name, value string) { vs = append(vs, sysValue{sysBroker + name, value}) }
 	number := func(name string, n int64) { text(name, strconv.FormatInt(n, 10)) }
 	text("version", strings.TrimSpace("polylog "+s.opts.Version))
 	text("uptime", strconv.FormatInt(int64(s.opts.Clock().Sub(y.started)/time.Second), 10)+" seconds")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"polylog/router/routertest"
 )
 
 // TestSys: who subscribes to $SYS gets what there is, as retained, and then what changes. A
@@ -50,6 +52,42 @@ func TestSys(t *testing.T) {
 	if b.sys.wanted() {
 		t.Error("nobody subscribes to $SYS any more")
 	}
+}
+
+// TestSysOfTheCluster: on any node there is what each says of itself, and the sums; not of one that is gone.
+func TestSysOfTheCluster(t *testing.T) {
+	r1, l1 := routertest.Start(t, nil)
+	r2, l2 := routertest.Join(t, l1, "2", nil)
+	quiet := func(o *Options) { o.SysInterval = time.Hour }
+	b1, b2 := serveOn(t, r1, quiet), serveOn(t, r2, quiet)
+	c := connected(t, b1, "c", 5)
+	connected(t, b2, "x", 5)
+	connected(t, b2, "y", 5)
+	filters := []string{"$SYS/broker/clients/connected", "$SYS/broker/nodes/+/clients/connected", "$SYS/broker/cluster/clients/connected"}
+	expect := func(want map[string]string) {
+		t.Helper()
+		for range len(want) {
+			pk := c.expect(packets.Publish)
+			name := strings.TrimPrefix(pk.TopicName, "$SYS/broker/")
+			if value, ok := want[name]; !ok || string(pk.Payload) != value {
+				t.Fatalf("%s is %s, want %v", pk.TopicName, pk.Payload, want)
+			}
+			delete(want, name)
+		}
+		c.quiet()
+	}
+	self := r1.Cluster().NodeID
+	for i, f := range filters { // the others were not asked yet
+		c.mustSubscribe(f, 0)
+		expect([]map[string]string{{"clients/connected": "1"}, {"nodes/" + self + "/clients/connected": "1"}, {"cluster/clients/connected": "1"}}[i])
+	}
+	b1.sys.tick(time.Minute)
+	expect(map[string]string{"clients/connected": "1", "nodes/" + self + "/clients/connected": "1", "nodes/2/clients/connected": "2", "cluster/clients/connected": "3"})
+	b1.sys.tick(time.Minute)
+	c.quiet()
+	l2.Cut(true)
+	b1.sys.tick(time.Minute)
+	expect(map[string]string{"cluster/clients/connected": "1"})
 }
 
 // TestLoad: the averages of a steady counter come near its rate.

@@ -58,6 +58,7 @@ const (
 	CodeFlowMQTT            core.Code = 86
 	CodePublishDue          core.Code = 87
 	CodeCarryMQTTNames      core.Code = 88
+	CodeEndMQTT             core.Code = 89
 	CodeSetSubscription     core.Code = 90
 	CodeDeleteSubscription  core.Code = 91
 	CodeSeekSubscription    core.Code = 92
@@ -125,6 +126,7 @@ var levels = [256]uint8{
 	CodeFlowMQTT:            3,
 	CodePublishDue:          3,
 	CodeCarryMQTTNames:      3,
+	CodeEndMQTT:             3,
 	CodeSetSubscription:     3,
 	CodeDeleteSubscription:  3,
 	CodeSeekSubscription:    3,

@@ -122,6 +122,8 @@ func Describe(code core.Code, body []byte) string {
 			return fmt.Sprintf("publish due: %d bytes that cannot be read: %v", len(body), err)
 		}
 		return fmt.Sprintf("publish due timer=%x due=%d bytes=%d", c.ID, c.Due, len(c.Batch))
+	case CodeEndMQTT:
+		return describe("end mqtt session", body, decodeEndMQTT)
 	case CodeCarryMQTTNames:
 		return describe("carry mqtt names", body, decodeCarryMQTTNames)
 	case CodeDeleteNamespace:

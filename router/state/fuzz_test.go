@@ -90,6 +90,8 @@ func FuzzDecoders(f *testing.F) {
 		again(t, b, decodeDeleteUser, (*DeleteUser).Command)
 		again(t, b, decodeSetRights, (*SetRights).Command)
 		again(t, b, decodeNoteEndpoint, (*NoteEndpoint).Command)
+		again(t, b, decodeSubscribeMQTT, (*SubscribeMQTT).Command)
+		again(t, b, decodeEndMQTT, (*EndMQTT).Command)
 		again(t, b, decodeSettleFull, (*Settle).Command)
 		again(t, b, decodeTick, (*Tick).Command)
 		again(t, b, decodeDeleteUnused, (*DeleteUnused).Command)

@@ -37,6 +37,7 @@ type LeaseEvent struct {
 	Session, Claim uint64
 	Name           string // of the lease
 	Lost           bool
+	Ended          bool // it was taken away, for nobody
 }
 
 // Limits of sessions and leases.

@@ -196,7 +196,7 @@ func (s *State) giveLease(tx txn, c *cursor, cmd *AcquireLeaseFor) core.Result {
 		case valid && !cmd.Takeover:
 			return refused(core.Conflict, "%.80q is owned by node %s", cmd.Name, old.Node)
 		case valid:
-			s.leaseEvents = append(s.leaseEvents, LeaseEvent{old.Node, old.Session, old.Claim, cmd.Name, true})
+			s.leaseEvents = append(s.leaseEvents, LeaseEvent{Node: old.Node, Session: old.Session, Claim: old.Claim, Name: cmd.Name, Lost: true})
 		}
 		if e := s.leaseGone(tx, c, cmd.Name, old.Token); e != nil {
 			return core.Result{Err: e}
@@ -210,7 +210,7 @@ func (s *State) giveLease(tx txn, c *cursor, cmd *AcquireLeaseFor) core.Result {
 	is := Lease{cmd.Node, cmd.Session, cmd.Claim, token, cmd.User}
 	tx.Set(leaseKey(cmd.Name), is.encode())
 	tx.Set(sessionLeaseKey(cmd.Session, cmd.Name), nil)
-	s.leaseEvents = append(s.leaseEvents, LeaseEvent{cmd.Node, cmd.Session, cmd.Claim, cmd.Name, false})
+	s.leaseEvents = append(s.leaseEvents, LeaseEvent{Node: cmd.Node, Session: cmd.Session, Claim: cmd.Claim, Name: cmd.Name})
 	return core.Result{Body: wire.AppendUvarint(nil, token)}
 }
 

@@ -97,7 +97,7 @@ func makeSessions(b *testing.B, s *State, e *entries, first, end int) {
 		}
 		l := MQTTLeased{lease(i), token}
 		subs := []MQTTSubscription{{Filter: fmt.Sprintf("devices/%07d/commands/+", i), Options: 1}}
-		c1, c2 := OpenMQTT{MQTTLeased: l, Expiry: MQTTNoExpiry}, SubscribeMQTT{l, 1000, subs}
+		c1, c2 := OpenMQTT{MQTTLeased: l, Expiry: MQTTNoExpiry}, SubscribeMQTT{MQTTLeased: l, MaxQueued: 1000, Subscriptions: subs}
 		c3, c4 := CloseMQTT{MQTTLeased: l, Expiry: MQTTNoExpiry}, ReleaseLease{"n", node, uint64(i + 1), l.Lease}
 		cmds = append(cmds, c1.Command(), c2.Command(), c3.Command(), c4.Command())
 	}

@@ -22,9 +22,15 @@ import (
 
 // filterQueue is a queue of a filter, as the tree has it.
 type filterQueue struct {
-	id     core.QueueID
-	limit  uint32 // messages that it keeps
-	shared bool   // its groups are those of shared subscriptions
+	id core.QueueID
+	filterLimits
+	shared bool // its groups are those of shared subscriptions
+}
+
+// filterLimits are what a filter's queue keeps.
+type filterLimits struct {
+	messages uint32
+	bytes    uint64 // of their payloads; 0: any
 }
 
 // filterSpace has the filters of a namespace.
@@ -106,7 +112,7 @@ func (m *mqtt) route(tx txn, c *cursor, t *Topic, p *passage) error {
 	if len(m.found) == 0 {
 		return nil
 	}
-	said := topicfilter.Said(p.record()) == name
+	said, size := topicfilter.Said(p.record()) == name, len(p.record().Value)
 	for _, q := range m.found {
 		run := p.run
 		run.MaxTime = c.time
@@ -119,7 +125,7 @@ func (m *mqtt) route(tx txn, c *cursor, t *Topic, p *passage) error {
 				return err
 			}
 		}
-		if err := m.bound(tx, q, res.Start, res.Offset+1); err != nil {
+		if err := m.bound(tx, q, res.Start, res.Offset+1, size); err != nil {
 			return err
 		}
 	}
@@ -142,17 +148,27 @@ func (m *mqtt) keepName(tx txn, q core.QueueID, o core.Offset, t *Topic, name st
 // maxOverlong is by how many messages a queue may be too long before the oldest go, all at once.
 const maxOverlong = 1024
 
-// bound drops the oldest messages of a queue that is too long, whoever has not settled them.
-func (m *mqtt) bound(tx txn, q filterQueue, start, end core.Offset) error {
-	limit := core.Offset(q.limit)
-	if end-start <= limit+min(limit/8, maxOverlong) {
+// bound drops the oldest messages of a queue that is too long, whoever has not settled them. The
+// newest one, of size bytes, has just come.
+func (m *mqtt) bound(tx txn, q filterQueue, start, end core.Offset, size int) error {
+	before := start
+	if limit := core.Offset(q.messages); end-start > limit+min(limit/8, maxOverlong) {
+		before = end - limit
+	}
+	if q.bytes > 0 {
+		tooHeavy, err := m.weigh(tx, q, start, end-1, size)
+		if err != nil {
+			return err
+		}
+		before = max(before, tooHeavy)
+	}
+	if before == start {
 		return nil
 	}
 	a, err := m.s.ackQueue(tx, q.id)
 	if err != nil || a == nil {
 		return err
 	}
-	before := end - limit
 	if err := tx.Trim(q.id, before); err != nil {
 		return err
 	}
@@ -196,9 +212,17 @@ func (f *filterDef) key() []byte {
 	return wire.AppendUint64(filterKindPrefix(f.namespace, f.filter, f.shared), uint64(f.id))
 }
 
-// A filter queue's value: version byte, groups uvarint, limit uvarint.
+// A filter queue's value: version byte; groups, messages that it keeps, and bytes, uvarint.
 func (f *filterDef) encode() []byte {
-	return wire.AppendUvarint(wire.AppendUvarint([]byte{valueVersion}, uint64(f.groups)), uint64(f.limit))
+	return f.filterLimits.appendTo(wire.AppendUvarint([]byte{valueVersion}, uint64(f.groups)))
+}
+
+// appendTo encodes: messages uvarint, and bytes uvarint where they are bounded.
+func (l filterLimits) appendTo(b []byte) []byte {
+	if b = wire.AppendUvarint(b, uint64(l.messages)); l.bytes > 0 {
+		b = wire.AppendUvarint(b, l.bytes)
+	}
+	return b
 }
 
 func decodeFilterDef(k, v []byte) (f filterDef, err error) {
@@ -209,7 +233,10 @@ func decodeFilterDef(k, v []byte) (f filterDef, err error) {
 	if err := checkVersion(&r, "mqtt filter"); err != nil {
 		return f, err
 	}
-	f.groups, f.limit = int(readUint32(&r)), readUint32(&r)
+	f.groups, f.messages = int(readUint32(&r)), readUint32(&r)
+	if r.Len() > 0 {
+		f.bytes = r.Uvarint()
+	}
 	if err := cmp.Or(kr.Close(), r.Close()); err != nil {
 		return f, core.E(core.Corrupt, "mqtt filter: %v", err)
 	}

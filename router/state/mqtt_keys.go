@@ -23,6 +23,7 @@ const (
 	mqttReleased     = 'p' // <session u64> <packet id u16>: nothing: PUBREL is owed
 	mqttWill         = 'w' // <len, namespace> <client id>: the will of a client's connection, the newest one
 	mqttDelayed      = 'd' // <id u64>: a publish that waits for its time
+	mqttWeight       = 'b' // <queue u64>: how many bytes the messages of a filter's queue have, where that is bounded
 )
 
 // ofSession are the kinds of keys below a session's number that go with it.

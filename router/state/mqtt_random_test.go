@@ -68,7 +68,7 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 		c := CloseMQTT{MQTTLeased: leased, Expiry: expiry, Will: rnd.IntN(2) == 0, Sent: assigned()}
 		return c.Command()
 	case n < 40:
-		c := SubscribeMQTT{MQTTLeased: leased, MaxQueued: uint32(3 + rnd.IntN(2))}
+		c := SubscribeMQTT{MQTTLeased: leased, MaxQueued: uint32(3 + rnd.IntN(2)), MaxQueuedBytes: uint64(rnd.IntN(3))}
 		for range 1 + rnd.IntN(3) {
 			u := MQTTSubscription{Filter: one("a/#", "a/+", "+/x", "b", "#"), Options: byte(rnd.IntN(3)), ID: uint32(rnd.IntN(2))}
 			if rnd.IntN(3) == 0 {
@@ -96,6 +96,9 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 			c.Packets = []uint16{packet(), packet()}
 		}
 		return c.Command()
+	case n < 94:
+		c := EndMQTT{Client: client, User: one("", "", "u")}
+		return c.Command()
 	case n < 98:
 		c := PublishDue{ID: dueID(mqttWillKey(client)), Batch: will.Batch}
 		if due, err := s.MQTTDue().Scan(s.store, 0, nil, math.MaxInt64, 1, nil); err == nil && len(due) > 0 {
@@ -115,7 +118,7 @@ func everyMQTTCommand(t testing.TB) []core.Command {
 	acquire := AcquireLease{"n1", 2, 1, l.Lease, true}
 	message := MQTTMessage{Queue: 1, Name: "t/x", Retain: true, Batch: batch(t, 1, 7, core.Nobody)}
 	begin := OpenMQTT{MQTTLeased: l, Expiry: 1, Will: &MQTTWill{Delay: 1, Expiry: 2, MQTTMessage: message}}
-	subscribe := SubscribeMQTT{MQTTLeased: l, MaxQueued: 3, Subscriptions: []MQTTSubscription{{Filter: "t/#", Options: 2, ID: 4}, {Filter: "t/+", Share: "s"}}}
+	subscribe := SubscribeMQTT{MQTTLeased: l, MaxQueued: 3, MaxQueuedBytes: 9, Subscriptions: []MQTTSubscription{{Filter: "t/#", Options: 2, ID: 4}, {Filter: "t/+", Share: "s"}}}
 	publish := PublishMQTT{MQTTLeased: l, PacketID: 5, MQTTMessage: message}
 	delayed := PublishMQTT{Delay: 1, MQTTMessage: message}
 	assign := FlowMQTT{MQTTLeased: l, Step: MQTTAssign, Assigned: []MQTTAssigned{{PacketID: 6, Queue: 9, Group: "g", Offset: 0}}}
@@ -123,9 +126,10 @@ func everyMQTTCommand(t testing.TB) []core.Command {
 	unsubscribe := UnsubscribeMQTT{MQTTLeased: l, Subscriptions: []MQTTSubscription{{Filter: "t/+", Share: "s"}}}
 	carry := CarryMQTTNames{Topic: core.TopicName("t")}
 	due := PublishDue{ID: dueID(mqttNumberKey(mqttDelayed, 1)), Due: 1, Batch: message.Batch}
+	kick := EndMQTT{Client: client, User: "u"}
 	end := CloseMQTT{MQTTLeased: l, Expiry: 1, Will: true, Sent: []MQTTAssigned{{PacketID: 7, Queue: 9, Group: "g"}}}
 	return []core.Command{
 		open.Command(), acquire.Command(), begin.Command(), subscribe.Command(), publish.Command(), delayed.Command(), assign.Command(),
-		receive.Command(), unsubscribe.Command(), carry.Command(), due.Command(), end.Command(),
+		receive.Command(), unsubscribe.Command(), carry.Command(), due.Command(), end.Command(), kick.Command(),
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 // SubscribeMQTT adds subscriptions to a connection's session, or changes those that it has
 // (section 3.8.4). A connection without a stored session gets one that ends with it. MaxQueued
-// is how many messages the queues of these filters keep.
+// is how many messages the queues of these filters keep, and MaxQueuedBytes how many bytes of payload.
 //
 // The result's body has for each subscription: existed byte, queue uvarint, group.
 type SubscribeMQTT struct {
 	MQTTLeased
-	MaxQueued     uint32
-	Subscriptions []MQTTSubscription // without Queue and Group
+	MaxQueued      uint32
+	MaxQueuedBytes uint64             // 0: any
+	Subscriptions  []MQTTSubscription // without Queue and Group
 }
 
 const (
@@ -22,16 +23,21 @@ const (
 	MaxMQTTSubscriptions = 10_000
 	// MaxMQTTSubscribed bounds those of one command.
 	MaxMQTTSubscribed = 64
+	// maxQueuedBytes is a bound that is none.
+	maxQueuedBytes = 1 << 60
 )
 
 // Command encodes: lease, token uvarint, max queued uvarint, count uvarint; of each filter,
-// share, options byte, id uvarint.
+// share, options byte, id uvarint; and max queued bytes uvarint where there is such a bound.
 func (c *SubscribeMQTT) Command() core.Command {
 	b := wire.AppendUvarint(c.appendTo(nil), uint64(c.MaxQueued))
 	b = wire.AppendUvarint(b, uint64(len(c.Subscriptions)))
 	for _, u := range c.Subscriptions {
 		b = append(wire.AppendString(wire.AppendString(b, u.Filter), u.Share), u.Options)
 		b = wire.AppendUvarint(b, uint64(u.ID))
+	}
+	if c.MaxQueuedBytes > 0 {
+		b = wire.AppendUvarint(b, c.MaxQueuedBytes)
 	}
 	return core.Command{Code: CodeSubscribeMQTT, Head: b}
 }
@@ -42,6 +48,9 @@ func decodeSubscribeMQTT(body []byte) (c SubscribeMQTT, err error) {
 	c.Subscriptions = make([]MQTTSubscription, r.Count(4))
 	for i := range c.Subscriptions {
 		c.Subscriptions[i] = MQTTSubscription{Filter: r.String(), Share: r.String(), Options: r.Byte(), ID: readUint32(&r)}
+	}
+	if r.Len() > 0 {
+		c.MaxQueuedBytes = min(r.Uvarint(), maxQueuedBytes)
 	}
 	return c, r.Close()
 }
@@ -85,9 +94,10 @@ func (s *State) subscribeMQTT(tx txn, c *cursor, body []byte) core.Result {
 		return refused(core.Limit, "mqtt client %.80q has %d subscriptions, at most %d are allowed", m.Client.Name, m.subs, MaxMQTTSubscriptions)
 	}
 	var out []byte
+	limits := filterLimits{cmd.MaxQueued, cmd.MaxQueuedBytes}
 	for i := range cmd.Subscriptions {
 		u := &cmd.Subscriptions[i]
-		existed, err := s.subscribe(tx, c, m, u, cmd.MaxQueued)
+		existed, err := s.subscribe(tx, c, m, u, limits)
 		if err != nil {
 			return s.storeResult(err)
 		}
@@ -99,7 +109,7 @@ func (s *State) subscribeMQTT(tx txn, c *cursor, body []byte) core.Result {
 }
 
 // subscribe makes a subscription one of the session's, and fills in its queue and group.
-func (s *State) subscribe(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscription, limit uint32) (existed bool, err error) {
+func (s *State) subscribe(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscription, limits filterLimits) (existed bool, err error) {
 	key := mqttSubscriptionKey(m.Number, u.Share, u.Filter)
 	v, existed, err := tx.Get(key)
 	if err != nil {
@@ -115,7 +125,7 @@ func (s *State) subscribe(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscription
 	}
 	switch {
 	case old.Queue == 0 && u.queued():
-		err = s.joinFilter(tx, c, m, u, limit)
+		err = s.joinFilter(tx, c, m, u, limits)
 	case old.Queue != 0 && !u.queued():
 		err = s.leaveFilter(tx, m.Client.Namespace, &old)
 	default:
@@ -158,10 +168,10 @@ const sharePrefix = "$share/"
 
 // joinFilter gives a subscription its group on a queue of its filter, from the queue's end on. A
 // shared group that is there is joined.
-func (s *State) joinFilter(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscription, limit uint32) error {
+func (s *State) joinFilter(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscription, limits filterLimits) error {
 	namespace := m.Client.Namespace
 	if u.Group = m.group(); u.Share == "" {
-		f, err := s.filterWithRoom(tx, c, namespace, u.Filter, false, limit)
+		f, err := s.filterWithRoom(tx, c, namespace, u.Filter, false, limits)
 		if err != nil {
 			return err
 		}
@@ -175,7 +185,7 @@ func (s *State) joinFilter(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscriptio
 		return err
 	}
 	if members == 0 {
-		f, err := s.filterWithRoom(tx, c, namespace, u.Filter, true, limit)
+		f, err := s.filterWithRoom(tx, c, namespace, u.Filter, true, limits)
 		if err != nil {
 			return err
 		}
@@ -190,8 +200,8 @@ func (s *State) joinFilter(tx txn, c *cursor, m *MQTTSession, u *MQTTSubscriptio
 }
 
 // filterWithRoom is a queue of a filter that can have one group more, a new one where there is
-// none, with the given limit.
-func (s *State) filterWithRoom(tx txn, c *cursor, namespace, filter string, shared bool, limit uint32) (*filterDef, error) {
+// none, with the given limits.
+func (s *State) filterWithRoom(tx txn, c *cursor, namespace, filter string, shared bool, limits filterLimits) (*filterDef, error) {
 	f, err := findFilter(tx, namespace, filter, shared, func(f *filterDef) bool { return f.groups < maxFilterGroups })
 	if err != nil {
 		return nil, err
@@ -203,14 +213,16 @@ func (s *State) filterWithRoom(tx txn, c *cursor, namespace, filter string, shar
 		if err != nil {
 			return nil, err
 		}
-		f = &filterDef{namespace: namespace, filter: filter, filterQueue: filterQueue{core.QueueID(id), limit, shared}}
+		f = &filterDef{namespace: namespace, filter: filter, filterQueue: filterQueue{core.QueueID(id), limits, shared}}
 		def := &Queue{Name: filterName(namespace, filter), ID: f.id, Created: c.time, QueueConfig: QueueConfig{GroupOnly: true}}
 		tx.Set(queueKey(f.id), def.encode())
 		s.queuesChanged = true
 		tree.Add(filter, f.filterQueue)
-	case f.limit != limit:
+	case f.filterLimits != limits:
 		tree.Remove(filter, f.filterQueue)
-		f.limit = limit
+		if f.filterLimits = limits; limits.bytes == 0 {
+			tx.Delete(mqttWeightKey(f.id))
+		}
 		tree.Add(filter, f.filterQueue)
 	}
 	return f, nil
@@ -285,6 +297,9 @@ func (s *State) leaveFilter(tx txn, namespace string, u *MQTTSubscription) error
 // removeFilter removes a filter's queue, which has no groups any more.
 func (s *State) removeFilter(tx txn, f *filterDef) {
 	tx.Delete(f.key())
+	if f.bytes > 0 {
+		tx.Delete(mqttWeightKey(f.id))
+	}
 	tx.Delete(queueKey(f.id))
 	s.queuesChanged = true
 	s.leaveAcks(tx, f.id)

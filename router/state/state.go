@@ -220,11 +220,11 @@ func (s *State) Apply(entries []core.Entry) [][]core.Result {
 	s.publishUsers()
 	s.publishTimers()
 	s.publishOverfull()
+	s.giveLeaseEvents() // first: whose queues go with a lease hears why
 	if fn := s.touched.Load(); fn != nil && len(s.queues) > 0 {
 		(*fn)(s.queues)
 	}
 	s.giveTransacted()
-	s.giveLeaseEvents()
 	s.subChanges.publish()
 	s.queues = s.queues[:0]
 	if cap(s.queues) > maxTouched {
@@ -399,6 +399,8 @@ func (s *State) command(tx *index.Tx, c *cursor, code core.Code, body []byte, po
 		return s.flowMQTT(tx, c, body)
 	case CodePublishDue:
 		return s.publishDue(tx, c, body, pos)
+	case CodeEndMQTT:
+		return s.endMQTT(tx, c, body)
 	case CodeCarryMQTTNames:
 		return s.carryMQTTNames(tx, body)
 	case CodeDeleteNamespace:

@@ -79,7 +79,9 @@ type Config struct {
 	MQTTMaxPacket Size   `key:"mqtt-max-packet" min:"1KiB" max:"64MiB" default:"1MiB" doc:"Size of the largest packet that MQTT clients may send; they are told. What is larger than the topic's max.message.bytes is refused all the same."`
 	MQTTMaxQueued int    `key:"mqtt-max-queued" min:"1" default:"20000" doc:"Messages of QoS 1 and 2 that wait for one subscriber that does not keep up; more are left out, and counted."`
 
-	MQTTMaxSessionExpiry time.Duration `key:"mqtt-max-session-expiry" max:"4294967294s" default:"0s" doc:"How long an MQTT session may go on without a connection. A client that asks for more gets this, and is told with MQTT 5; one of MQTT 3.1.1 without clean session, which cannot ask, gets it too. Sessions that are there already have what they got until their next connection. 0 means any, so that a device that never comes back keeps up to mqtt-max-queued messages of each of its filters in the log."`
+	MQTTMaxQueuedBytes Size `key:"mqtt-max-queued-bytes" default:"0" doc:"The same in bytes of their payloads: the oldest messages of who is away, or the newest of who does not keep up, are left out when either limit is reached. 0 means no limit."`
+
+	MQTTMaxSessionExpiry time.Duration `key:"mqtt-max-session-expiry" max:"4294967294s" default:"0s" doc:"How long an MQTT session may go on without a connection. A client that asks for more gets this, and is told with MQTT 5; one of MQTT 3.1.1 without clean session, which cannot ask, gets it too. Sessions that are there already have what they got until their next connection. 0 means any, so that a device that never comes back keeps up to mqtt-max-queued messages, or mqtt-max-queued-bytes, of each of its filters in the log."`
 
 	MQTTReceiveMaximum int           `key:"mqtt-receive-maximum" min:"1" max:"65535" default:"1024" doc:"Publishes of QoS 1 and 2 that a client of MQTT 5 may have unacknowledged; it is told."`
 	MQTTMaxKeepAlive   time.Duration `key:"mqtt-max-keep-alive" max:"65535s" default:"0s" doc:"Longest keep-alive that MQTT clients may have: who asks for a longer one, or for none, gets this one, and is told with MQTT 5. 0 means any."`
