@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -38,7 +39,7 @@ func TestSessionVerbs(t *testing.T) {
 	}
 	has(t, do("", "session", "describe", "pump/7"), "client    pump/7\n", "expiry    never\n", "t/#     1    0      0\n")
 	do("", "session", "delete", "pump/7")
-	if n, err := nc.Read(make([]byte, 1)); err != io.EOF {
+	if n, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("%d bytes, %v; want the connection's end", n, err)
 	}
 	wrong(t, exitFailed, "describe session pump/7: ", "session", "describe", "pump/7", "-s", s.http)

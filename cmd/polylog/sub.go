@@ -211,8 +211,10 @@ func (f *subFlags) failed(e kgo.FetchError) error {
 	case !errors.As(e.Err, &session):
 		return refused("read topic", e.Topic, plain(e.Err), "")
 	case errors.As(session.Err, new(*net.OpError)), kgo.IsRetryableBrokerErr(session.Err), kerr.IsRetriable(session.Err),
-		errors.Is(session.Err, kerr.UnknownMemberID), errors.Is(session.Err, kerr.IllegalGeneration), notLoggedIn(session.Err, true) != nil:
+		errors.Is(session.Err, kerr.UnknownMemberID), errors.Is(session.Err, kerr.IllegalGeneration):
 		return nil
+	case notLoggedIn(session.Err, true) != nil:
+		return nil //nolint:nilerr // it is that of a login, which is tried again
 	default:
 		return refused("join group", f.group, session.Err, "")
 	}

@@ -57,7 +57,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%q: %s, want %d sessions", query, r.body, want)
 		}
 	}
-	first.do("GET", "/v1/sessions?conected", "").want(t, 400)
+	first.do("GET", "/v1/sessions?missing", "").want(t, 400)
 	first.do("GET", "/v1/sessions/away", "").want(t, 200, `"subscriptions":[`, `{"filter":"t/#","qos":1,"counts":{"ready":1,`)
 	first.do("GET", "/v1/sessions/here%2F1", "").want(t, 200, `"node":"2"`)
 	first.do("GET", "/v1/sessions/clean", "").want(t, 200, `"subscriptions":[]`)

@@ -105,7 +105,7 @@ func TestUserIDIsTheClients(t *testing.T) {
 	all := as(t, b, "admin", "all", 5)
 	all.mustSubscribe("w/#", 1)
 	c := as(t, b, "alice", "c", 5)
-	say := func(id byte, name string, user string) byte {
+	say := func(id byte, name, user string) byte {
 		t.Helper()
 		pk := publishPacket(name, "m", 1, uint16(id))
 		pk.Properties.User = []packets.UserProperty{{Key: "a", Val: "b"}, {Key: headerUserID, Val: user}}

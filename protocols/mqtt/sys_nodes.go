@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,9 +88,7 @@ func (y *sysTopics) values() []sysValue {
 	}
 	y.mu.Lock()
 	nodes := map[string]map[string]string{y.srv.router.Cluster().NodeID: own}
-	for id, said := range y.others {
-		nodes[id] = said
-	}
+	maps.Copy(nodes, y.others)
 	y.mu.Unlock()
 	sums := map[string]int64{}
 	for id, said := range nodes {
