@@ -424,8 +424,11 @@ func TestGroupsOfOneQueue(t *testing.T) {
 	if err := r.DeleteAckGroup(timeout(t), nobody, q, "y"); err != nil {
 		t.Fatal(err)
 	}
-	next(t, y, "b", false) // it was in the buffer
-	if _, err := y.Next(timeout(t)); !errors.Is(err, core.NotFound) {
+	d, err := y.Next(timeout(t))
+	if err == nil && string(d.Record.Value) == "b" { // it was in the buffer
+		_, err = y.Next(timeout(t))
+	}
+	if !errors.Is(err, core.NotFound) {
 		t.Fatalf("%v, want not found", err)
 	}
 }

@@ -21,13 +21,21 @@ import (
 // it is away, and never acknowledges the first one: its id is no other's.
 func TestPacketIDsOverOfflineGaps(t *testing.T) {
 	const n, gaps = 66_000, 3
-	b, _ := serve(t, func(o *Options) { o.MaxQueued = n })
+	b, r := serve(t, func(o *Options) { o.MaxQueued = n })
 	sub, pub := keeping(t, b, "sub", false, nil), connected(t, b, "pub", 5)
 	sub.mustSubscribe("a", 1)
 	pub.stream("a", 1, 1)
 	first := sub.expect(packets.Publish)
 	for gap := range gaps {
 		sub.leave()
+		// What comes before the dispatcher has heard of that is the old connection's, and may have DUP afterwards.
+		if c, err := r.MQTTClient(t.Context(), router.Principal{}, core.TopicName("sub")); err != nil {
+			t.Fatal(err)
+		} else if at := c.Session.Subscriptions[0]; at.Queue == 0 {
+			t.Fatalf("%+v", at)
+		} else if n, err := r.CountQueue(t.Context(), at.Queue, at.Group); err != nil || n.Consumers != 0 {
+			t.Fatalf("%+v, %v", n, err)
+		}
 		pub.stream("a", 500, 500) // while it is away
 		sub = keeping(t, b, "sub", true, nil)
 		if pk := sub.expect(packets.Publish); pk.PacketID != first.PacketID || !pk.FixedHeader.Dup || string(pk.Payload) != string(first.Payload) {
