@@ -20,7 +20,7 @@ func benchBroker(b *testing.B, flush string) (*router.Router, []core.QueueID) {
 	c.DataDir, c.Flush = b.TempDir(), flush
 	c.ManagementListen = config.Off
 	c.KafkaListen, c.AMQPListen, c.HTTPListen, c.NodeListen = config.Off, config.Off, config.Off, config.Off
-	c.MQTTListen, c.MQTTWSListen, c.KafkaRESTListen = config.Off, config.Off, config.Off
+	c.MQTTListen, c.MQTTWSListen, c.KafkaRESTListen, c.NSQListen = config.Off, config.Off, config.Off, config.Off
 	br := newBroker(b.Context(), c, slog.New(slog.DiscardHandler), func(err error) { b.Error(err) })
 	if err := br.start(); err != nil {
 		b.Fatal(err)
@@ -30,7 +30,7 @@ func benchBroker(b *testing.B, flush string) (*router.Router, []core.QueueID) {
 			b.Error(err)
 		}
 	})
-	t, err := br.router.CreateTopic(b.Context(), router.Principal{}, router.TopicSpec{Name: core.Name{Name: "bench"}, Partitions: 6})
+	t, err := br.router.CreateTopic(b.Context(), router.Principal{}, router.TopicSpec{Name: core.TopicName("bench"), Partitions: 6})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,15 +12,30 @@ import (
 type crowd struct {
 	lane  *lane
 	turns []*turn
-	woken []int
+
+	mu    sync.Mutex
+	woken []int // guarded by mu
 }
 
 func newCrowd(l *lane, n int) *crowd {
 	c := &crowd{lane: l}
 	for i := range n {
-		c.turns = append(c.turns, &turn{wake: func() { c.woken = append(c.woken, i) }})
+		c.turns = append(c.turns, &turn{wake: func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.woken = append(c.woken, i)
+		}})
 	}
 	return c
+}
+
+// wakened are those who were woken since it was asked for last.
+func (c *crowd) wakened() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.woken
+	c.woken = nil
+	return all
 }
 
 // take has some ask, and says who got it.
@@ -44,15 +60,15 @@ func TestLaneInOrder(t *testing.T) {
 	c := newCrowd(&lane{most: 2}, 5)
 	c.is(t, "taken", c.take(0, 1, 2, 3, 4, 2), 0, 1)
 	c.lane.leave()
-	c.is(t, "woken", c.woken, 2)
+	c.is(t, "woken", c.wakened(), 2)
 	c.is(t, "taken", c.take(4, 3, 2), 2)
 	c.turns[3].giveUp()
 	c.turns[3].giveUp()
 	c.lane.leave()
-	c.is(t, "woken", c.woken, 2, 4)
+	c.is(t, "woken", c.wakened(), 4)
 	c.turns[3].take(c.lane)
 	c.turns[4].giveUp() // it has no use for it any more
-	c.is(t, "woken", c.woken, 2, 4, 3)
+	c.is(t, "woken", c.wakened(), 3)
 	other := &lane{most: 1}
 	if !c.turns[3].take(other) { // which gives up the turn in the first one
 		t.Fatal("an empty lane has no room")
@@ -70,7 +86,7 @@ func TestLaneNewestFirst(t *testing.T) {
 		c.take(i)
 	}
 	c.lane.leave()
-	c.is(t, "woken", c.woken, 999)
+	c.is(t, "woken", c.wakened(), 999)
 }
 
 // Ten thousand dead endpoints whose requests fail at once make a bounded number of them in a time, in turn, and
@@ -86,13 +102,12 @@ func TestLaneBounded(t *testing.T) {
 		for range 100 {
 			<-time.After(10 * time.Millisecond)
 			synctest.Wait()
-			for _, i := range c.woken {
+			for _, i := range c.wakened() {
 				c.is(t, "taken", c.take(i), i)
 				c.lane.leave()
 				made++
 				c.take(i) // it has more
 			}
-			c.woken = nil
 		}
 		if most := int(time.Second/deadEvery) + laneBurst + maxDead; made > most || made < int(time.Second/deadEvery) {
 			t.Fatalf("%d requests in a second", made)
