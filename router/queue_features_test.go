@@ -357,7 +357,6 @@ func TestUnusedQueuesAcrossLeaders(t *testing.T) {
 	b, lb := routertest.Join(t, la, "2", set)
 	unused := router.QueueConfig{Limits: router.QueueLimits{Expires: 1000}}
 	old := declare(t, a, "old", unused)
-	clock.Advance(time.Second)
 	lb.SetLeader(true)
 	checkTimers(t, b)
 	declare(t, b, "young", unused)
