@@ -14,6 +14,7 @@ declare -A package=(
   [kcat]=kcat
   [curl]=curl
   [mkfs.ext4]=e2fsprogs
+  [mosquitto_pub]=mosquitto-clients
 )
 
 missing=()

@@ -10,11 +10,12 @@ cp clients/presets.cjs "$cache/" # packages are looked for beside it
 python=$cache/venv/bin/python
 
 serve() {
-  broker "http kafka-rest nsq" --webhook-allow 127.0.0.0/8 "$@"
+  broker "http kafka-rest nsq mqtt" --webhook-allow 127.0.0.0/8 "$@"
   HTTP=$(address http)
   KAFKA_REST=$(address kafka-rest)
   NSQ=$(address nsq)
-  export HTTP KAFKA_REST NSQ
+  MQTT=$(address mqtt)
+  export HTTP KAFKA_REST NSQ MQTT
 }
 serve
 check "OpenAPI: every call, and each answer" "$python" clients/openapi.py

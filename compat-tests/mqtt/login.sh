@@ -22,9 +22,7 @@ users() {
 for version in 4 5; do
   users
   check "users: MQTT.js over WebSocket, protocol $version" env NODE_PATH="$cache/node_modules" node clients/login.cjs "ws://$(address mqtt-ws)/mqtt" "$version"
-  if command -v mosquitto_pub >/dev/null; then
-    check "users: mosquitto_pub, protocol $version" clients/login.sh "$(address mqtt)" "mqttv${version/4/311}"
-  fi
+  check "users: mosquitto_pub, protocol $version" clients/login.sh "$(address mqtt)" "mqttv${version/4/311}"
   check "users: paho-mqtt for Python, protocol $version" "$python" clients/login.py "$(address mqtt)" "$(address management)" "$version"
 done
 exit $failed

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Real MQTT clients against bin/polylog: Eclipse Paho for Python, Go and Java, MQTT.js, and HiveMQ's client for Java, all for
-# MQTT 3.1.1 and 5, and mosquitto_pub and mosquitto_sub where they are installed. With PAHO_TESTING set to
+# MQTT 3.1.1 and 5, and mosquitto_pub and mosquitto_sub. With PAHO_TESTING set to
 # the folder interoperability of a checkout of eclipse/paho.mqtt.testing, its two suites too. login.sh tries users.
 cd "$(dirname "$0")"
 . ../harness/suite.sh
 python_packages
 node_packages
-"$root/scripts/need.sh" javac mvn
+"$root/scripts/need.sh" javac mvn mosquitto_pub
 java=$(cat clients/java/pom.xml clients/java/src/main/java/*.java | sha256sum)
 if [ "$java" != "$(cat "$cache/java.sum" 2>/dev/null)" ]; then
   rm -rf "$cache/java"
@@ -29,15 +29,11 @@ for version in 4 5; do
   check "MQTT.js over WebSocket, protocol $version" env NODE_PATH="$cache/node_modules" node clients/mqttjs_client.cjs "ws://$ws/mqtt" "$version"
 done
 
-if command -v mosquitto_pub >/dev/null; then
-  for version in mqttv311 mqttv5; do
-    for qos in 0 1 2; do
-      check "mosquitto_pub and mosquitto_sub, $version, QoS $qos" clients/mosquitto.sh "$tcp" "$version" "$qos"
-    done
+for version in mqttv311 mqttv5; do
+  for qos in 0 1 2; do
+    check "mosquitto_pub and mosquitto_sub, $version, QoS $qos" clients/mosquitto.sh "$tcp" "$version" "$qos"
   done
-else
-  echo "skip mosquitto_pub and mosquitto_sub: not installed"
-fi
+done
 
 ./login.sh || failed=1
 

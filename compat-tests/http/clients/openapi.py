@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import urllib.parse
 
 import jsonschema
@@ -259,6 +260,22 @@ def hooks():
     call("DELETE", "/v1/namespaces/tenant", want=404)
 
 
+def sessions():
+    host, port = os.environ["MQTT"].rsplit(":", 1)
+    with socket.create_connection((host, int(port)), 20) as device, device.makefile("rb") as answers:
+        device.sendall(b"\x10\x10\0\4MQTT\4\0\0\0\0\4dev1")  # without clean session
+        assert answers.read(4) == b"\x20\2\0\0"
+        device.sendall(b"\x82\x08\0\1\0\3a/b\1")
+        assert answers.read(5) == b"\x90\3\0\1\1"
+        call("GET", "/v1/sessions?limit=1")
+        call("GET", "/v1/sessions?limit=x", want=400)
+        call("GET", "/v1/sessions/dev1")
+        call("GET", "/v1/sessions/dev2", want=404)
+        call("DELETE", "/v1/sessions/dev1", want=204)
+        assert answers.read() == b""
+    call("DELETE", "/v1/sessions/dev1", want=404)
+
+
 def administration():
     call("GET", "/v1/admin/overview")
     call("GET", "/v1/admin/health")
@@ -310,7 +327,7 @@ def users():
     call("DELETE", "/v1/users/admin?last", want=204, headers=admin)
 
 
-for part in publishing, queues, exchanges, subscriptions, webhooks, hooks, administration, cleaning, users:
+for part in publishing, queues, exchanges, subscriptions, webhooks, hooks, sessions, administration, cleaning, users:
     part()
 
 # The only successes that no answer over HTTP can be: those of WebSockets, which streams.py tries; of groups, which need
