@@ -23,8 +23,10 @@ func newServe(p *process) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			tuneMemory(c)
-			return serve(cmd.Context(), c, p)
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			tuneMemory(ctx, c)
+			return serve(ctx, c, p)
 		},
 	}
 	config.AddFlags(cmd.Flags())

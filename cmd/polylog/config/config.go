@@ -98,7 +98,7 @@ type Config struct {
 	IndexCache    Size          `key:"index-cache" min:"1MiB" default:"16MiB" doc:"Memory for blocks of the index files."`
 
 	GCPercent       int           `key:"gc-percent" min:"10" default:"100" section:"Process" doc:"How much the heap may grow, in percent of what is live, before memory is collected."`
-	MemoryLimit     Size          `key:"memory-limit" default:"256MiB" doc:"Soft limit for the memory of the process: near it, memory is collected more often. 0 means none. It should be well above log-cache and index-cache."`
+	MemoryLimit     Size          `key:"memory-limit" default:"256MiB" doc:"Soft limit for the memory of the process: near it, memory is collected more often. It gives way where it has no room for half as much again as is in use. 0 means none. It should be well above log-cache and index-cache."`
 	ClockOffset     time.Duration `key:"clock-offset" default:"0s" doc:"For tests of clusters whose clocks differ, and for nothing else: it is added to the machine's clock in the times that this node gives to what it stores. May be negative."`
 	ShutdownTimeout time.Duration `key:"shutdown-timeout" min:"1s" default:"30s" doc:"How long a stop waits for connections to finish before it closes them."`
 	LogLevel        slog.Level    `key:"log-level" default:"info" doc:"Least level that is logged: debug, info, warn or error."`
