@@ -295,6 +295,22 @@ func (r *Router) CountQueue(ctx context.Context, q core.QueueID, group string) (
 	}
 }
 
+// CountQueues is CountQueue of a group's partitions together; Consumers are those of the one that has most. One on which
+// it has no group yet, as a new one, counts nothing.
+func (r *Router) CountQueues(ctx context.Context, queues []core.QueueID, group string) (all QueueCounts, err error) {
+	for _, q := range queues {
+		n, err := r.CountQueue(ctx, q, group)
+		if err != nil && core.KindOf(err) != core.NotFound {
+			return all, err
+		}
+		all.Ready += n.Ready
+		all.Unsettled += n.Unsettled
+		all.Delayed += n.Delayed
+		all.Consumers = max(all.Consumers, n.Consumers)
+	}
+	return all, nil
+}
+
 // PurgeQueue settles all messages of a group that are with no consumer, and says how many
 // that were.
 func (r *Router) PurgeQueue(ctx context.Context, p Principal, q core.QueueID, group string) (int64, error) {

@@ -6,24 +6,31 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 
 	"polylog/cmd/polylog/config"
 )
 
-// tuneMemory sets the collector's two dials, until ctx ends. The Go runtime's own variables, GOGC and
+// tuneMemory sets the collector's two dials, until what it returns is called. The Go runtime's own variables, GOGC and
 // GOMEMLIMIT, go before the configuration: whoever sets them means this process.
-func tuneMemory(ctx context.Context, c *config.Config) {
+func tuneMemory(c *config.Config) (stop func()) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(c.GCPercent)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var giving sync.WaitGroup
 	switch limit := int64(c.MemoryLimit); {
 	case os.Getenv("GOMEMLIMIT") != "":
 	case limit == 0:
 		debug.SetMemoryLimit(math.MaxInt64)
 	default:
 		debug.SetMemoryLimit(limit)
-		go giveWay(ctx, limit)
+		giving.Go(func() { giveWay(ctx, limit) })
+	}
+	return func() {
+		cancel()
+		giving.Wait()
 	}
 }
 
@@ -35,7 +42,7 @@ const giveWayEvery = 250 * time.Millisecond
 func giveWay(ctx context.Context, limit int64) {
 	tick := time.NewTicker(giveWayEvery)
 	defer tick.Stop()
-	var now memoryUse
+	now := newMemoryUse()
 	for set := limit; ; {
 		select {
 		case <-ctx.Done():
@@ -52,25 +59,29 @@ func giveWay(ctx context.Context, limit int64) {
 
 // memoryUse is what the process has of memory, in bytes.
 type memoryUse struct {
-	samples [5]metrics.Sample
-	live    int64 // objects that the last collection found in use
-	other   int64 // all that the limit counts beside the heap's objects and what is free for them
+	samples []metrics.Sample // live, total, and what total has of the heap's objects and of what is free for them
+	live    int64            // objects that the last collection found in use
+	other   int64            // all that the limit counts beside the heap's objects and what is free for them
+}
+
+func newMemoryUse() *memoryUse {
+	m := &memoryUse{}
+	for _, name := range []string{
+		"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
+		"/memory/classes/heap/objects:bytes", "/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes",
+	} {
+		m.samples = append(m.samples, metrics.Sample{Name: name})
+	}
+	return m
 }
 
 func (m *memoryUse) read() {
-	const total, released, objects, free, unused = 0, 1, 2, 3, 4
-	for i, name := range []string{
-		total: "/memory/classes/total:bytes", released: "/memory/classes/heap/released:bytes", objects: "/memory/classes/heap/objects:bytes",
-		free: "/memory/classes/heap/free:bytes", unused: "/memory/classes/heap/unused:bytes",
-	} {
-		m.samples[i].Name = name
-	}
-	metrics.Read(m.samples[:])
+	metrics.Read(m.samples)
 	of := func(i int) int64 { return int64(m.samples[i].Value.Uint64()) } //nolint:gosec // no process has that much
-	m.other = of(total) - of(released) - of(objects) - of(free) - of(unused)
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	m.live = int64(live[0].Value.Uint64()) //nolint:gosec // the same
+	m.live, m.other = of(0), of(1)
+	for i := 2; i < len(m.samples); i++ {
+		m.other -= of(i)
+	}
 }
 
 // limit is the configured limit, or more where there would be less room than for half of what is live.

@@ -31,12 +31,17 @@ func newMessage(r *kgo.Record) message {
 	m := message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp.UTC()}
 	m.Key, m.KeyBase64 = textOrBytes(r.Key)
 	m.Value, m.ValueBase64 = textOrBytes(r.Value)
-	for _, h := range r.Headers {
-		out := header{Name: h.Key}
-		out.Value, out.ValueBase64 = textOrBytes(h.Value)
-		m.Headers = append(m.Headers, out)
-	}
+	m.Headers = headersOf(r.Headers)
 	return m
+}
+
+func headersOf(all []kgo.RecordHeader) (out []header) {
+	for _, h := range all {
+		one := header{Name: h.Key}
+		one.Value, one.ValueBase64 = textOrBytes(h.Value)
+		out = append(out, one)
+	}
+	return out
 }
 
 // textOrBytes is b in the one or the other form; nil is neither.

@@ -26,25 +26,21 @@ type outgoing struct {
 // overHTTP publishes by the HTTP interface: one request after the other, each with what has come while the one before
 // it was under way.
 func (f *pubFlags) overHTTP(ctx context.Context, c *rest.Client, topic string, messages []string, keyed bool) error {
-	headers, err := f.headerList()
+	records, err := f.headerList()
 	if err != nil {
 		return err
 	}
+	headers := headersOf(records)
 	all, ctx := errgroup.WithContext(ctx)
 	queue := make(chan []byte, batchMessages)
 	all.Go(func() error { return publishAll(ctx, c, topic, queue) })
 	err = eachMessage(messages, f.process.in, func(line string) error {
-		m := outgoing{}
+		m := outgoing{Headers: headers}
 		key, value := f.split(line, keyed)
 		m.Key, m.KeyBase64 = textOrBytes(key)
 		m.Value, m.ValueBase64 = textOrBytes(value)
 		if f.partition >= 0 {
 			m.Partition = &f.partition
-		}
-		for _, h := range headers {
-			one := header{Name: h.Key}
-			one.Value, one.ValueBase64 = textOrBytes(h.Value)
-			m.Headers = append(m.Headers, one)
 		}
 		text, err := json.Marshal(&m)
 		if err != nil {

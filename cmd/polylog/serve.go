@@ -23,10 +23,8 @@ func newServe(p *process) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			ctx, stop := context.WithCancel(cmd.Context())
-			defer stop()
-			tuneMemory(ctx, c)
-			return serve(ctx, c, p)
+			defer tuneMemory(c)()
+			return serve(cmd.Context(), c, p)
 		},
 	}
 	config.AddFlags(cmd.Flags())

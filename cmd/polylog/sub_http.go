@@ -24,34 +24,30 @@ const silence = 35 * time.Second
 // there page after page.
 func (f *subFlags) overHTTP(ctx context.Context, c *rest.Client, topics []string) error {
 	w := &lineWriter{to: f.process.out, json: f.output == "json", left: f.count}
-	all, ctx := errgroup.WithContext(ctx)
+	var parts []*webPartition
 	for _, topic := range topics {
-		parts, err := f.partitions(ctx, c, topic)
+		some, err := f.partitions(ctx, c, topic)
 		if err != nil {
 			return fmt.Errorf("read topic %s: %w", topic, err)
 		}
-		for _, p := range parts {
-			p.lineWriter, p.client = w, c.Clone()
-			read := func() error {
-				if err := p.read(ctx, f.toEnd); err != nil {
-					return fmt.Errorf("read topic %s: %w", topic, err)
-				}
-				return nil
-			}
-			if !f.toEnd {
-				all.Go(read)
-			} else if err := read(); err != nil {
-				return notEnough(ctx, err)
-			}
-		}
+		parts = append(parts, some...)
 	}
-	return notEnough(ctx, all.Wait())
-}
-
-// notEnough is nil where reading ended as it was asked to.
-func notEnough(ctx context.Context, err error) error {
+	all, run := errgroup.WithContext(ctx)
+	if f.toEnd {
+		all.SetLimit(1) // one after the other
+	}
+	for _, p := range parts {
+		p.lineWriter, p.client = w, c.Clone()
+		all.Go(func() error {
+			if err := p.read(run, f.toEnd); err != nil {
+				return fmt.Errorf("read topic %s: %w", p.topic, err)
+			}
+			return nil
+		})
+	}
+	err := all.Wait()
 	if errors.Is(err, errEnough) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
+		return nil // as it was asked to
 	}
 	return err
 }

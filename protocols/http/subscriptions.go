@@ -196,20 +196,11 @@ func (c *call) countsOfSubscription(s *router.Subscription) (*countsJSON, error)
 	if err != nil {
 		return nil, err
 	}
-	counts := &countsJSON{}
-	for _, q := range src.queues {
-		n, err := c.router.CountQueue(c.ctx, q, src.group)
-		if core.KindOf(err) == core.NotFound {
-			continue // a new partition, on which it has no group yet
-		}
-		if err != nil {
-			return nil, err
-		}
-		counts.Ready += n.Ready
-		counts.Unsettled += n.Unsettled
-		counts.Delayed += n.Delayed
+	n, err := c.router.CountQueues(c.ctx, src.queues, src.group)
+	if err != nil {
+		return nil, err
 	}
-	return counts, nil
+	return &countsJSON{Ready: n.Ready, Unsettled: n.Unsettled, Delayed: n.Delayed}, nil
 }
 
 // putSubscription creates a subscription, or changes the options of the one that is there.

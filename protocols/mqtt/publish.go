@@ -460,7 +460,7 @@ func (p *publisher) stored(acks []uint64, n, size int, err error) {
 	why := reasonOf(err)
 	if err != nil && len(acks) > 0 && (passing(err) || p.c.version < 5) {
 		p.intact.End()
-		p.c.kick(why) // see reject; what was stored before this is acknowledged, the rest comes again
+		p.c.failed(err) // see reject; what was stored before this is acknowledged, the rest comes again
 		return
 	}
 	for _, a := range acks {

@@ -124,20 +124,11 @@ func (c *call) topicStats(t *router.Topic, only string, budget *int) (topicJSON,
 }
 
 func (c *call) channelStats(t *router.Topic, s *router.Subscription) (j channelJSON, err error) {
-	for _, q := range t.Partitions {
-		n, err := c.router.CountQueue(c.ctx, q, s.Group)
-		if core.KindOf(err) == core.NotFound {
-			continue // a new partition, on which it has no group yet
-		}
-		if err != nil {
-			return j, err
-		}
-		j.Depth += n.Ready
-		j.InFlight += n.Unsettled
-		j.Deferred += n.Delayed
-		j.ClientCount = max(j.ClientCount, n.Consumers)
+	n, err := c.router.CountQueues(c.ctx, t.Partitions, s.Group)
+	if err != nil {
+		return j, err
 	}
-	j.BackendDepth, j.Clients = j.Depth, []struct{}{}
+	j = channelJSON{Depth: n.Ready, BackendDepth: n.Ready, InFlight: n.Unsettled, Deferred: n.Delayed, ClientCount: n.Consumers, Clients: []struct{}{}}
 	o, err := subscription.OptionsOf(s)
 	j.Paused = o.Push != nil && o.Push.Paused
 	return j, err

@@ -11,11 +11,7 @@ import (
 
 // createTopic makes a topic, where it is not there.
 func createTopic(c *call) error {
-	args, err := c.args()
-	if err != nil {
-		return err
-	}
-	name, err := topicArg(args)
+	name, err := c.named()
 	if err != nil {
 		return err
 	}
@@ -27,6 +23,15 @@ func createTopic(c *call) error {
 		return errTopicName.because(err.Error())
 	}
 	return err
+}
+
+// named is the topic that the call names.
+func (c *call) named() (core.Name, error) {
+	args, err := c.args()
+	if err != nil {
+		return core.Name{}, err
+	}
+	return topicArg(args)
 }
 
 // topic finds the topic of the call, if its caller may do op with it.
@@ -73,11 +78,7 @@ func deleteTopic(c *call) error {
 
 // pauseTopic would keep a topic's messages from its channels, which have them as soon as they are stored.
 func pauseTopic(c *call) error {
-	args, err := c.args()
-	if err != nil {
-		return err
-	}
-	name, err := topicArg(args)
+	name, err := c.named()
 	if err != nil {
 		return err
 	}
@@ -90,11 +91,7 @@ func pauseTopic(c *call) error {
 // emptyTopic deletes what waits in a topic for its first channel: all that is in it. What a topic with
 // channels gets is theirs at once.
 func emptyTopic(c *call) error {
-	args, err := c.args()
-	if err != nil {
-		return err
-	}
-	name, err := topicArg(args)
+	name, err := c.named()
 	if err != nil {
 		return err
 	}
