@@ -146,13 +146,13 @@ func TestPullDelayed(t *testing.T) {
 	pulled := make(chan pulledPage, 1)
 	pull := func() { pulled <- s.pull(sub, `{"waitMs": 10000}`) }
 	go pull()
-	sent := time.Now()
+	sent := time.Now().Truncate(time.Millisecond) // as times are stored
 	s.do("POST", "/v1/topics/t/messages", "x", "X-Delay-Ms: 300").want(t, 200)
 	p := <-pulled
 	if took := time.Since(sent); len(p.Messages) != 1 || took < 300*time.Millisecond || p.Messages[0].DeliveryCount != 1 {
 		t.Fatalf("%+v after %v", p, took)
 	}
-	sent = time.Now()
+	sent = time.Now().Truncate(time.Millisecond)
 	s.post(sub+":nack", p.receipts(`, "delayMs": 300`)).want(t, 200)
 	go pull()
 	p = <-pulled
