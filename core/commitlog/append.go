@@ -216,6 +216,7 @@ func (l *Log) publish(s *segment, entries []Entry) {
 	defer l.mu.Unlock()
 	s.pos = append(s.pos, w.pos...)
 	s.count += len(entries)
+	l.meanGroup += (w.at - s.end - l.meanGroup) / 8
 	s.end, s.sum = w.at, w.sum
 	for i := range entries {
 		e := &entries[i]
@@ -227,7 +228,9 @@ func (l *Log) publish(s *segment, entries []Entry) {
 		s.syncedEnd = s.end
 		w.groups++
 	}
-	l.wakeFillerLocked(s.end)
+	if l.meanGroup < fillGroup {
+		l.wakeFillerLocked(s.end)
+	}
 }
 
 // moveMark writes what is known to be synced into the active segment's header, when

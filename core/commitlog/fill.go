@@ -11,11 +11,15 @@ import (
 // FlushSync zeros are written ahead of the entries, in the background and in steps:
 // an empty log stays small and opens at once. Figures are in
 // docs/format-commitlog.md. Other policies wait for no sync and need none of it.
+//
+// Where groups are large the journal is a small part of what a sync writes, and zeros
+// would double the rest: none are written then.
 const (
 	fillStep  = 1 << 20
 	fillLeast = 4 << 20
 	fillMost  = 32 << 20
 	fillSpare = 64 << 20 // the last of the disk is left to entries and checkpoints
+	fillGroup = startBytes
 )
 
 var zeroBlock = make([]byte, fillStep)
@@ -100,8 +104,12 @@ func (l *Log) fillOnce() bool {
 	s.use.RLock() // or it might be closed while we sync
 	defer s.use.RUnlock()
 	l.mu.RLock()
-	end := s.end
+	end, large := s.end, l.meanGroup >= fillGroup
 	l.mu.RUnlock()
+	if large {
+		l.fillMu.Unlock()
+		return false
+	}
 	ahead, step := min(max(end/2, fillLeast), fillMost), int64(fillStep)
 	if l.o.fill > 0 {
 		ahead, step = 4*l.o.fill, l.o.fill

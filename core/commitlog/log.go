@@ -86,15 +86,17 @@ type Log struct {
 	fillMu sync.Mutex // guards filler's fields
 	filler filler
 
-	mu      sync.RWMutex // guards what follows, and what segment says; never held during I/O
-	segs    []*segment   // at least one; never changed in place
-	active  *segment     // the last of them; changed with appendMu held too, so that either lock suffices to read it
-	terms   termList
-	cache   tailCache
-	spares  []string      // paths of files to be used again
-	synced  core.LogIndex // every entry up to it is on the disk
-	lendEnd core.LogIndex // entries from it on are about to be truncated; 0: none are
-	sealing chan struct{} // closed when the segment before the active one is sealed; nil at first
+	mu     sync.RWMutex // guards what follows, and what segment says; never held during I/O
+	segs   []*segment   // at least one; never changed in place
+	active *segment     // the last of them; changed with appendMu held too, so that either lock suffices to read it
+	terms  termList
+	cache  tailCache
+	spares []string      // paths of files to be used again
+	synced core.LogIndex // every entry up to it is on the disk
+	// meanGroup is the mean size of the groups appended lately, in bytes.
+	meanGroup int64
+	lendEnd   core.LogIndex // entries from it on are about to be truncated; 0: none are
+	sealing   chan struct{} // closed when the segment before the active one is sealed; nil at first
 
 	// lent is an index after which no entry was lent, see lend.go. It is raised with mu
 	// held for reading: who holds it for writing sees it stand still.
