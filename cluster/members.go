@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"polylog/cluster/peer"
 	"polylog/core"
 )
 
@@ -21,6 +22,9 @@ func (n *Node) Members() []core.Member {
 	}
 	return members
 }
+
+// Mistaken is who of another cluster took this node for a member of that, lately.
+func (n *Node) Mistaken() (peer.Mistake, bool) { return n.network.Mistaken() }
 
 // isLoneVoter reports whether this node alone decides.
 func (n *Node) isLoneVoter() bool {

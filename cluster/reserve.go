@@ -29,15 +29,13 @@ func (h *Home) MakeRoom() (short bool, err error) {
 	return err == nil, err
 }
 
-// keepReserve makes the reserve again when there is plenty of room.
+// keepReserve makes the reserve again when there is plenty of room, and fills one that was
+// copied: its space is behind its end, and a copy has none.
 func (h *Home) keepReserve() error {
-	if _, err := h.fs.Stat(h.reserve()); err == nil {
-		return nil
-	}
 	if room, known := h.room(); !known || room < 2*reserveBytes {
 		return nil
 	}
-	f, err := h.fs.Create(h.reserve(), vfs.Category)
+	f, err := h.fs.OpenReadWrite(h.reserve(), vfs.Category)
 	if err != nil {
 		return err
 	}

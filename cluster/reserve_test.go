@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"polylog/core/vfs"
@@ -39,5 +42,20 @@ func TestReserve(t *testing.T) {
 	makeRoom(false)
 	if !has() {
 		t.Fatal("no new reserve")
+	}
+}
+
+// A reserve that was copied has no space: it is filled.
+func TestCopiedReserve(t *testing.T) {
+	h := &Home{fs: vfs.Default, dir: t.TempDir()}
+	name := filepath.Join(h.dir, reserveName)
+	must(t, os.WriteFile(name, nil, 0o600))
+	if _, err := h.MakeRoom(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	must(t, err)
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Blocks*512 < reserveBytes {
+		t.Errorf("it holds %d blocks", st.Blocks)
 	}
 }

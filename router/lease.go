@@ -212,15 +212,19 @@ func (a *leases) open(ctx context.Context) (uint64, error) {
 	return n, nil
 }
 
-// acquireSoon is acquire, again where the session has ended meanwhile.
-func (a *leases) acquireSoon(ctx context.Context, name, user string, takeover bool) (*Lease, error) {
+// acquireSoon is acquire, again where the session has ended meanwhile, and where the leader
+// was lost and a lease that was acquired without our knowing is taken over by the next.
+func (a *leases) acquireSoon(ctx context.Context, name, user string, takeover bool) (l *Lease, err error) {
 	for range leaseAttempts {
-		l, err := a.acquire(ctx, name, user, takeover)
-		if core.KindOf(err) != core.Fenced {
+		l, err = a.acquire(ctx, name, user, takeover)
+		switch kind := core.KindOf(err); {
+		case kind == core.Fenced:
+			err = core.E(core.Unavailable, "this node's session ends again and again")
+		case kind != core.Uncertain || !takeover || ctx.Err() != nil:
 			return l, err
 		}
 	}
-	return nil, core.E(core.Unavailable, "this node's session ends again and again")
+	return nil, err
 }
 
 func (a *leases) acquire(ctx context.Context, name, user string, takeover bool) (*Lease, error) {

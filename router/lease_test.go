@@ -259,3 +259,21 @@ func TestLeaseThatNobodyHolds(t *testing.T) {
 	wantOwner(t, a, "x", "")
 	wantOwner(t, a, "other", "2")
 }
+
+// Where nobody knows whether a lease was acquired, its owner asks again: it takes it over from
+// itself, if that has to be.
+func TestLeaseWhoseOutcomeIsLost(t *testing.T) {
+	a, la := routertest.Start(t, nil)
+	b, _ := routertest.Join(t, la, "2", nil)
+	acquire(t, b, "other", false) // the session is open
+	la.LoseOutcome()
+	x := acquire(t, b, "x", true)
+	if err := x.Confirm(t.Context()); err != nil || lost(x) {
+		t.Fatal(err, lost(x))
+	}
+	wantOwner(t, a, "x", "2")
+	la.LoseOutcome()
+	if _, err := b.AcquireLease(t.Context(), "y", false); core.KindOf(err) != core.Uncertain {
+		t.Errorf("without takeover: %v", err)
+	}
+}

@@ -127,23 +127,38 @@ func TestForeignCluster(t *testing.T) {
 	}
 	wantKind(t, works(t, a, b), core.Conflict)
 	log.refusedBy(t, "belongs to cluster")
+	if m, ok := b.Mistaken(); !ok || m.Node != "a" || m.Cluster != "Zm9yZWlnbiBjbHVzdGVyIQ" {
+		t.Errorf("mistaken by %+v, %v", m, ok)
+	}
+	_, err := a.Dial(t.Context(), a.o.Advertise, Raft, "b")
+	if _, ok := a.Mistaken(); ok || err == nil {
+		t.Errorf("mistaken for b: %v, %v", ok, err)
+	}
 }
 
-// Connections that say nothing are many at most, and for a while only.
+// Connections that say nothing are few of one host at most, and for a while only; they keep no
+// other host out.
 func TestHalfOpenConnections(t *testing.T) {
 	t.Parallel() // it waits for time-outs
 	b, _ := serving(t, "b", nil)
-	for range maxConnections {
+	for range maxGreetings {
 		dial(t, b)
 	}
-	waitFor(t, func() bool { return len(b.slots) == maxConnections })
+	waitFor(t, func() bool { return len(b.slots) == maxGreetings })
 	last := dial(t, b)
 	if _, err := last.Read(make([]byte, 1)); err == nil {
 		t.Fatal("one connection too many stays open")
 	}
-	waitFor(t, func() bool { return len(b.slots) < maxConnections }) // by greetingTimeout
+	elsewhere := node(t, "c", func(o *Options) {
+		o.DialFunc = func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", addr)
+		}
+	})
+	if err := works(t, elsewhere, b); err != nil {
+		t.Fatalf("a node of another host gets %v", err)
+	}
 	a := node(t, "a", nil)
-	waitFor(t, func() bool { return works(t, a, b) == nil })
+	waitFor(t, func() bool { return works(t, a, b) == nil }) // by greetingTimeout
 }
 
 // Who does not read holds up the sender, and the memory for what is on its way is bounded.

@@ -12,6 +12,9 @@ import (
 const (
 	// maxConnections bounds the connections that others have here.
 	maxConnections = 512
+	// maxGreetings bounds those of one host whose greeting is under way, or whoever says nothing
+	// would keep the other nodes out.
+	maxGreetings = 64
 	// greetingTimeout bounds TLS and the greeting, on either side.
 	greetingTimeout = 5 * time.Second
 	// acceptPause is how long nothing is accepted after an error, as when the process
@@ -44,14 +47,8 @@ func (n *Network) acceptLoop() {
 
 // receive greets a connection and leads it to its use.
 func (n *Network) receive(c net.Conn) {
-	n.mu.Lock()
-	closed := n.closed
-	if !closed {
-		n.greeted[c] = struct{}{}
-	}
-	n.mu.Unlock()
-	if closed {
-		_ = c.Close()
+	if err := n.beginGreeting(c); err != nil {
+		n.refuse(c, err)
 		return
 	}
 	conn, use, err := n.greet(c)
@@ -68,6 +65,27 @@ func (n *Network) receive(c net.Conn) {
 	default:
 		n.streams.Hand(conn)
 	}
+}
+
+// beginGreeting has Close end the greeting of c.
+func (n *Network) beginGreeting(c net.Conn) error {
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return net.ErrClosed
+	}
+	same := 0
+	for _, other := range n.greeted {
+		if other == host {
+			same++
+		}
+	}
+	if same >= maxGreetings {
+		return core.E(core.Limit, "%d connections of %s have said nothing yet", same, host)
+	}
+	n.greeted[c] = host
+	return nil
 }
 
 // refuse closes c and logs why.
@@ -97,6 +115,9 @@ func (n *Network) greet(c net.Conn) (*Conn, Use, error) {
 		return nil, 0, err
 	}
 	refusal := n.judge(h)
+	if h.cluster != "" && h.cluster != n.o.ClusterID && h.wanted == n.o.NodeID {
+		n.noteMistake(h)
+	}
 	a := answer{version: min(version, h.version), cluster: n.o.ClusterID, node: n.o.NodeID}
 	if refusal != nil {
 		a.kind, a.message = refusal.Kind, refusal.Msg
@@ -128,6 +149,29 @@ func (n *Network) judge(h *hello) *core.Error {
 		return core.E(core.Conflict, "node %q wants node %q, but this is node %q", h.node, h.wanted, n.o.NodeID)
 	}
 	return nil
+}
+
+// Mistake is that a node of another cluster took this one for a member of its own, by id and
+// address: this one may have lost its data, and begun a cluster anew.
+type Mistake struct {
+	Cluster, Node string // whose
+	at            time.Time
+}
+
+// mistakenFor is how long a mistake counts that is not made again. A leader tries every few seconds.
+const mistakenFor = time.Minute
+
+func (n *Network) noteMistake(h *hello) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mistaken = Mistake{h.cluster, h.node, time.Now()}
+}
+
+// Mistaken is the last such mistake of the last minute.
+func (n *Network) Mistaken() (Mistake, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mistaken, !n.mistaken.at.IsZero() && time.Since(n.mistaken.at) < mistakenFor
 }
 
 // Conn is a connection whose other end has said who it is.

@@ -43,7 +43,8 @@ type Network struct {
 	mu       sync.Mutex
 	handlers map[string]service // guarded by mu, as is all below
 	clients  map[string]*client // by node id
-	greeted  map[net.Conn]struct{}
+	greeted  map[net.Conn]string // whose greeting is under way, and their hosts
+	mistaken Mistake
 	closed   bool
 }
 
@@ -65,7 +66,7 @@ func New(o Options) *Network {
 		slots:    make(chan struct{}, maxConnections),
 		handlers: map[string]service{},
 		clients:  map[string]*client{},
-		greeted:  map[net.Conn]struct{}{},
+		greeted:  map[net.Conn]string{},
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.server = newServer(n)

@@ -28,6 +28,15 @@ func LoadTLS(files certs.Files, log *slog.Logger) (*TLS, error) {
 	return &TLS{c}, nil
 }
 
+// Names is nil where other nodes, who dial addr, find its host in the certificate.
+func (t *TLS) Names(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	return t.certs.Fresh().Cert.Leaf.VerifyHostname(host)
+}
+
 func config(m *certs.Material) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,

@@ -200,6 +200,16 @@ func TestTLSReload(t *testing.T) {
 	wantKind(t, works(t, node(t, "e", func(o *Options) { o.TLS = good(t, old) }), b), core.Unavailable)
 }
 
+func TestCertificateNames(t *testing.T) {
+	tls := good(t, certstest.NewAuthority(t, "ours")) // of 127.0.0.1
+	if err := tls.Names("127.0.0.1:7420"); err != nil {
+		t.Error(err)
+	}
+	if err := tls.Names("n1.example.org:7420"); err == nil {
+		t.Error("it names a host that it does not")
+	}
+}
+
 func TestLoadTLSRefuses(t *testing.T) {
 	ours := certstest.NewAuthority(t, "ours")
 	hour := time.Now().Add(time.Hour)

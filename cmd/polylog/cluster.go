@@ -46,7 +46,7 @@ func newCluster(p *process) *cobra.Command {
 	f.StringVar(&n.tls.Key, "node-tls-key", "", "PEM file with its key")
 	f.StringVar(&n.tls.CA, "node-tls-ca", "", "PEM file with the authorities that sign the nodes' certificates")
 	f.DurationVar(&n.timeout, "timeout", 30*time.Second, "how long to wait for an answer; remove and drain try again until then")
-	cmd.AddCommand(clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n), clusterBackup(n), clusterRestore(p))
+	cmd.AddCommand(clusterAdd(), clusterInfo(n), clusterHealth(n), clusterRemove(n), clusterDrain(n), clusterBackup(n), clusterRestore(p))
 	return cmd
 }
 
@@ -118,6 +118,16 @@ func (n *nodeFlags) defaults() error {
 		return fmt.Errorf("%s: %w", config.NodeEnv, err)
 	}
 	return nil
+}
+
+// clusterAdd is for those who look for it.
+func clusterAdd() *cobra.Command {
+	return &cobra.Command{
+		Use: "add", Short: "Say how a node is added: it adds itself", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("a node adds itself: start it with polylog serve --node-id ID --node-listen ADDR --join ADDR")}
+		},
+	}
 }
 
 func clusterInfo(n *nodeFlags) *cobra.Command {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"polylog/cluster/peer"
@@ -78,15 +81,35 @@ func (b *broker) settle(ctx context.Context) error {
 // foreignTimeout bounds how long a start waits for an answer that it does not need.
 const foreignTimeout = 2 * time.Second
 
-// checkForeign refuses the data of another cluster. Where nobody answers there is nothing
-// to compare, and the node's own cluster is the one that it goes on with.
+// checkForeign refuses the data of another cluster than that of the nodes to join. Where
+// nobody answers there is nothing to compare, and where one of them is of the node's own
+// cluster it is another that went astray: the node goes on with the cluster that it has.
 func (b *broker) checkForeign(ctx context.Context, client *admin.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, foreignTimeout)
 	defer cancel()
-	info, err := client.Info(ctx)
-	if err == nil && info.ClusterID != b.home.ClusterID() {
-		return core.E(core.Conflict, "data directory %s belongs to cluster %s, but the nodes at %s to cluster %s",
-			b.config.DataDir, b.home.ClusterID(), b.config.Join, info.ClusterID)
+	addrs := b.config.Others()
+	others := make([]string, len(addrs)) // their clusters, as far as they say
+	var asked sync.WaitGroup
+	for i, addr := range addrs {
+		asked.Go(func() {
+			one := admin.Client{Addrs: []string{addr}, Open: client.Open}
+			if info, err := one.Info(ctx); err == nil {
+				others[i] = info.ClusterID
+				if info.ClusterID == b.home.ClusterID() {
+					cancel()
+				}
+			}
+		})
+	}
+	asked.Wait()
+	if slices.Contains(others, b.home.ClusterID()) {
+		return nil
+	}
+	for i, other := range others {
+		if other != "" {
+			return core.E(core.Conflict, "data directory %s belongs to cluster %s, but the node at %s to cluster %s",
+				b.config.DataDir, b.home.ClusterID(), addrs[i], other)
+		}
 	}
 	return nil
 }
@@ -121,7 +144,7 @@ func (b *broker) logRetry(msg string) func(error) {
 // guest is a client of the nodes to join, which belongs to no cluster.
 func (b *broker) guest() (c *admin.Client, closeClient func()) {
 	n := peer.New(peer.Options{NodeID: b.home.NodeID(), TLS: b.tls, Logger: b.log})
-	c = &admin.Client{Addrs: b.config.Join, Open: func(ctx context.Context, addr string) (core.Stream, error) {
+	c = &admin.Client{Addrs: b.config.Others(), Open: func(ctx context.Context, addr string) (core.Stream, error) {
 		return n.Open(ctx, "", addr, admin.Service)
 	}}
 	return c, func() { _ = n.Close() }
@@ -193,10 +216,13 @@ func (b *broker) status() admin.Status {
 		ID: b.home.NodeID(), Instance: b.home.Instance(), Version: version,
 		Term: uint64(s.Term), Committed: uint64(s.Committed), Applied: uint64(s.Passed), Last: uint64(s.Last),
 		LogBytes: s.LogBytes, DiskFree: -1, Clock: b.now(), NotReady: b.notReady(),
-		Stopping: *b.phase.Load() == stopping,
+		Stopping: *b.phase.Load() == stopping, SegmentBytes: int64(b.config.SegmentSize),
 	}
 	if l, ok := n.Leader(); ok {
 		st.Leader = l.ID
+	}
+	if m, ok := n.Mistaken(); ok {
+		st.Mistaken = fmt.Sprintf("node %s of cluster %s", m.Node, m.Cluster)
 	}
 	if u, err := b.fs.GetDiskUsage(b.config.DataDir); err == nil {
 		st.DiskFree = int64(u.AvailBytes)

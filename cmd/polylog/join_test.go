@@ -75,3 +75,27 @@ func TestEndsWhileItStarts(t *testing.T) {
 		b.down(t)
 	}
 }
+
+// A member that lost its data and began a cluster anew keeps no other member from starting, as
+// long as one of those to join is of the old cluster; where none is the data is refused.
+func TestOneOfThoseToJoinWentAstray(t *testing.T) {
+	dir := t.TempDir()
+	n1 := open(t, t.TempDir(), "n1", nil)
+	defer n1.down(t)
+	open(t, dir, "n2", n1).down(t)
+	astray := open(t, t.TempDir(), "n3", nil)
+	defer astray.down(t)
+	for _, c := range []struct {
+		join config.Addresses
+		ok   bool
+	}{{config.Addresses{astray.nodeAddr(), n1.nodeAddr()}, true}, {config.Addresses{astray.nodeAddr()}, false}} {
+		conf := quiet(dir, "n2", n1)
+		conf.Join = c.join
+		b := newBroker(t.Context(), conf, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+		err := b.start()
+		if (err == nil) != c.ok {
+			t.Errorf("join %s: %v", c.join, err)
+		}
+		b.down(t)
+	}
+}

@@ -90,6 +90,11 @@ func (b *broker) bindNode(ctx context.Context) error {
 		}
 		return nil
 	})
+	if b.tls != nil {
+		if err := b.tls.Names(b.nodeAddr()); err != nil {
+			return fmt.Errorf("node-tls-cert: other nodes would refuse it at %s, this node's address (node-advertise, else node-listen): %w", b.nodeAddr(), err)
+		}
+	}
 	return nil
 }
 

@@ -14,7 +14,7 @@ func TestFillAheadOfSmallGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { _ = l.Close() })
 	next := core.LogIndex(1)
 	for _, c := range []struct {
 		size   int

@@ -161,3 +161,20 @@ func TestComparisonNamesWhoDiffers(t *testing.T) {
 		t.Errorf("equal states: %q", got)
 	}
 }
+
+func TestProblemsOfMembers(t *testing.T) {
+	now := time.Now()
+	one, other := &Status{ID: "n1", Clock: now, SegmentBytes: 1 << 30}, &Status{ID: "n2", Clock: now, SegmentBytes: 1 << 30}
+	h := Health{Nodes: []NodeHealth{{ID: "n1", Status: one}, {ID: "n2", Status: other}, {ID: "n3", Error: "down"}}}
+	voter := Member{Voter: true}
+	if got := append(h.segments(), h.Nodes[0].problems(&voter, now)...); len(got) != 0 {
+		t.Errorf("without a problem: %q", got)
+	}
+	one.SegmentBytes, one.Mistaken = 1<<20, "node n2 of cluster X"
+	got := strings.Join(append(h.segments(), h.Nodes[0].problems(&voter, now)...), "; ")
+	for _, want := range []string{"segment-size is 1048576 bytes on node n1 and 1073741824 on node n2", "node n1 is taken by node n2 of cluster X for one of its own"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -61,6 +61,7 @@ func (s *Server) health(ctx context.Context, compare bool) (Health, error) {
 	}
 	h.Problems = append(h.Problems, h.quorum()...)
 	h.Problems = append(h.Problems, h.kafka()...)
+	h.Problems = append(h.Problems, h.segments()...)
 	for i, n := range h.Nodes {
 		h.Problems = append(h.Problems, n.problems(&h.Members[i], time.Now())...)
 	}
@@ -115,6 +116,22 @@ func (h *Health) kafka() []string {
 	return []string{fmt.Sprintf("the leader, node %s, has no Kafka listener: Kafka clients are not served until another node leads", without)}
 }
 
+// segments is what is wrong where nodes cut the log differently.
+func (h *Health) segments() []string {
+	var first *Status
+	for _, n := range h.Nodes {
+		switch st := n.Status; {
+		case st == nil || st.SegmentBytes == 0:
+		case first == nil:
+			first = st
+		case st.SegmentBytes != first.SegmentBytes:
+			return []string{fmt.Sprintf("segment-size is %d bytes on node %s and %d on node %s: neither can mend its log with the other's",
+				first.SegmentBytes, first.ID, st.SegmentBytes, st.ID)}
+		}
+	}
+	return nil
+}
+
 // problems are what is wrong with one member.
 func (n *NodeHealth) problems(m *Member, now time.Time) (problems []string) {
 	say := func(format string, args ...any) {
@@ -135,6 +152,9 @@ func (n *NodeHealth) problems(m *Member, now time.Time) (problems []string) {
 	}
 	if m.Instance != "" && m.Instance != st.Instance {
 		say("runs with other data than the cluster knows it by")
+	}
+	if st.Mistaken != "" {
+		say("is taken by %s for one of its own: if its data was lost it has begun a cluster anew; stop it, remove it there and have it join with an empty directory", st.Mistaken)
 	}
 	if off := st.Clock.Sub(now); off.Abs() > clockOff {
 		say("has a clock that is %v off", off.Abs().Round(time.Second))

@@ -122,6 +122,9 @@ type Status struct {
 	Clock     time.Time `json:"clock"`
 	NotReady  []string  `json:"notReady,omitempty"` // why it cannot serve clients now
 	Stopping  bool      `json:"stopping,omitempty"` // it is about to end
+	// Mistaken is who of another cluster takes this node for one of that, in words.
+	Mistaken     string `json:"mistaken,omitempty"`
+	SegmentBytes int64  `json:"segmentBytes"` // the setting segment-size; 0: not known
 }
 
 // Health is how the cluster is.

@@ -18,6 +18,7 @@ type cluster struct {
 	term    core.Term
 	trimmed core.LogIndex
 	refuse  error
+	loses   bool // the outcome of the next proposal
 	nodes   []*Log
 	leader  *Log          // nil: nobody leads
 	changed chan struct{} // closed, and replaced, when leader changes
@@ -64,6 +65,10 @@ func (c *cluster) proposeLocked(from *Log, command core.Command) (core.Result, e
 	leader.next++
 	for _, l := range c.nodes {
 		l.applyLocked()
+	}
+	if c.loses {
+		c.loses = false
+		return core.Result{}, core.E(core.Uncertain, "the leader was lost")
 	}
 	return result, nil
 }

@@ -150,6 +150,13 @@ func (l *Log) Refuse(err error) {
 	l.refuse = err
 }
 
+// LoseOutcome has the next proposal be done and fail with kind Uncertain.
+func (l *Log) LoseOutcome() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loses = true
+}
+
 // Damage flips a bit of an entry's data.
 func (l *Log) Damage(i core.LogIndex, pos int) {
 	l.mu.Lock()

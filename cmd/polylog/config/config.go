@@ -41,7 +41,7 @@ type Config struct {
 	NodeListen         string `key:"node-listen" kind:"address" default:"off" doc:"Address for the other nodes of a cluster, port 7420 by custom, and for polylog cluster. A lone node needs none."`
 
 	NodeAdvertise string        `key:"node-advertise" kind:"advertise" section:"Cluster" doc:"host:port under which the other nodes reach this one; empty means node-listen. It must be set where that is not the way, such as with 0.0.0.0 or behind a port mapping."`
-	Join          Addresses     `key:"join" doc:"Addresses of nodes of a cluster, separated by commas. A node with a new data directory joins their cluster instead of beginning one; later starts ignore it."`
+	Join          Addresses     `key:"join" doc:"Addresses of nodes of a cluster, separated by commas. A node with a new data directory joins their cluster instead of beginning one; on later starts they say which cluster it must be, where they answer. All nodes may have the same list: their own address in it is passed over."`
 	JoinTimeout   time.Duration `key:"join-timeout" min:"1s" default:"30s" doc:"How long to try to join while no node of the cluster answers, or it has no leader."`
 
 	NodeTLSCert string `key:"node-tls-cert" doc:"PEM file with this node's certificate, for mutual TLS between nodes, and what it is chained to. It must name the host that other nodes connect to. Without node-tls-* whoever reaches node-listen counts as a node. The files are read again when they change."`
@@ -90,7 +90,7 @@ type Config struct {
 
 	Flush         string        `key:"flush" oneof:"sync,interval,os" default:"sync" section:"Storage" doc:"When the log is flushed to the disk. sync: before a write is acknowledged. interval: every flush-interval, so a power cut can lose acknowledged writes of that time. os: when the operating system chooses, so a power cut can lose more. A killed process loses nothing with any of them."`
 	FlushInterval time.Duration `key:"flush-interval" min:"1ms" default:"50ms" doc:"Time between flushes with flush=interval."`
-	SegmentSize   Size          `key:"segment-size" min:"1MiB" max:"2GiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files."`
+	SegmentSize   Size          `key:"segment-size" min:"1MiB" max:"2GiB" default:"1GiB" doc:"Size of one file of the log. Space is given back by whole files. The same on all nodes of a cluster: a damaged file is fetched whole from another node."`
 	LogCache      Size          `key:"log-cache" min:"1MiB" default:"8MiB" doc:"Memory for the newest entries of the log, from which consumers at the tail are served; those behind it are served from its files, by the system's page cache."`
 	CatchUpRate   Size          `key:"catch-up-rate" default:"64MiB" doc:"Bytes a second that this node gives to others that fetch its files, because they were away for too long or repair damage. 0 means no limit."`
 	ScrubInterval time.Duration `key:"scrub-interval" default:"24h" doc:"Time between two readings of the whole log but its newest file, to find what the disk has damaged while other nodes have a good copy. 0s means never."`
@@ -201,10 +201,15 @@ func (c *Config) validateCluster() error {
 	if ip := net.ParseIP(host); c.NodeAdvertise == "" && err == nil && ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("node-advertise: must be set, for other nodes cannot connect to %s", c.NodeListen)
 	}
-	if slices.Contains(c.Join, c.nodeAddress()) {
+	if len(c.Join) > 0 && len(c.Others()) == 0 {
 		return fmt.Errorf("join: %s is this node's own address", c.nodeAddress())
 	}
 	return nil
+}
+
+// Others are the nodes to join, without this one: all nodes may have the same list.
+func (c *Config) Others() Addresses {
+	return slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.nodeAddress() })
 }
 
 // nodeAddress is the address that other nodes are told, as far as the settings say.

@@ -73,6 +73,7 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		{name: "join without listener", args: []string{"--join=a:1", "--node-id=n2"}, want: "node-listen: it is off"},
 		{name: "join without id", args: []string{"--join=a:1", "--node-listen=127.0.0.1:7420"}, want: "node-id: a node that joins"},
 		{name: "join itself", args: []string{"--join=127.0.0.1:7420", "--node-id=n2", "--node-listen=127.0.0.1:7420"}, want: "join: 127.0.0.1:7420 is this node's own address"},
+		{name: "join without others", args: []string{"--join=a:1", "--node-id=n2", "--node-listen=:1", "--node-advertise=a:1"}, want: "join: a:1 is this node's own address"},
 		{name: "advertise everything", args: []string{"--node-listen=:7420", "--node-advertise=[::]:7420"}, want: "--node-advertise: nobody can connect"},
 		{name: "a certificate without a key", args: []string{"--node-tls-cert=cert.pem"}, want: "set all three or none"},
 		{name: "listen everywhere", args: []string{"--node-listen=0.0.0.0:7420"}, want: "node-advertise: must be set"},
