@@ -96,7 +96,8 @@ func (b *bench) contenders() []contender {
 	}
 }
 
-func (b *bench) run(ctx context.Context) error {
+// prepare makes the folder for data, with what Kafka's tools log nothing by.
+func (b *bench) prepare() error {
 	if err := command.Absolute(&b.bin, &b.libs, &b.work); err != nil {
 		return err
 	}
@@ -104,7 +105,11 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	quiet := `<Configuration status="ERROR"><Loggers><Root level="ERROR"/></Loggers></Configuration>`
-	if err := os.WriteFile(filepath.Join(b.work, "log4j2.xml"), []byte(quiet), 0o644); err != nil {
+	return os.WriteFile(filepath.Join(b.work, "log4j2.xml"), []byte(quiet), 0o644)
+}
+
+func (b *bench) run(ctx context.Context) error {
+	if err := b.prepare(); err != nil {
 		return err
 	}
 	b.table = newTable(b)
