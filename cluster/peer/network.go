@@ -41,8 +41,8 @@ type Network struct {
 	slots  chan struct{} // one for each connection that others have here
 
 	mu       sync.Mutex
-	handlers map[string]service // guarded by mu, as is all below
-	clients  map[string]*client // by node id
+	handlers map[string]service  // guarded by mu, as is all below
+	clients  map[string]*client  // by node id
 	greeted  map[net.Conn]string // whose greeting is under way, and their hosts
 	mistaken Mistake
 	closed   bool
