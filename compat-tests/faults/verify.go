@@ -38,7 +38,9 @@ func (r *run) watch(ctx context.Context) error {
 					}
 				})
 			}
-			if got, err := adm.FetchOffsets(ctx, groupName); err == nil {
+			// A client that could not ask for the topic's name meanwhile, of which the answer has the id
+			// alone, has an error in its stead.
+			if got, err := adm.FetchOffsets(ctx, groupName); err == nil && got.Error() == nil {
 				r.judgeCommits(got, commits, "stale")
 			}
 		}
@@ -52,7 +54,9 @@ func (r *run) judgeCommits(got kadm.OffsetResponses, acked map[ledger.Partition]
 		if ok && o.Err != nil {
 			continue
 		}
-		if !ok || o.At < at {
+		if !ok {
+			r.ledger.Fail("%s: the group has no offset on %s; %d was acknowledged before", who, p, at)
+		} else if o.At < at {
 			r.ledger.Fail("%s: the group's offset on %s is %d; %d was acknowledged before", who, p, o.At, at)
 		}
 	}
