@@ -43,6 +43,7 @@ type fsm struct {
 	due     func(bytes int, work time.Duration) // entries were applied: is a checkpoint due?
 	freeze  func(c core.Checkpoint, dead core.LogIndex) raft.FSMSnapshot
 	conf    func(core.LogIndex, raft.Configuration)
+	read    func(*raft.Log) error // the bytes of an entry that were left out
 
 	seen    atomic.Uint64 // index of the last entry handed over, or about to be
 	time    atomic.Int64  // ms; the latest time of an entry handed over
@@ -62,6 +63,9 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	began := time.Now()
 	bytes, from := 0, 0
 	for i, l := range logs {
+		if err := f.read(l); err != nil {
+			panic(err) // as raft does where it cannot read what is committed
+		}
 		bytes += len(l.Data)
 		if l.Type == raft.LogConfiguration {
 			f.applyCommands(logs[from:i], responses[from:i])

@@ -41,10 +41,24 @@ func (s *logStore) FirstIndex() (uint64, error) { return uint64(s.log.First()), 
 // LastIndex implements raft.LogStore.
 func (s *logStore) LastIndex() (uint64, error) { return uint64(s.log.Last()), nil }
 
+// unread marks an entry, by its extensions, whose bytes are still to be read.
+var unread = []byte("unread")
+
+func isUnread(l *raft.Log) bool { return len(l.Extensions) > 0 && &l.Extensions[0] == &unread[0] }
+
 // GetLog implements raft.LogStore. The data may alias the log's cache; nobody
 // writes to it.
+//
+// The bytes of commands that are not in memory are read by those who want them, the
+// transport and the state machine: for a follower that is behind raft gets far more
+// entries than one call may have, each time, and of the one before them, as of those that
+// it compares, it wants the term alone.
 func (s *logStore) GetLog(index uint64, out *raft.Log) error {
-	e, err := s.log.Entry(core.LogIndex(index))
+	e, whole, err := s.log.Peek(core.LogIndex(index))
+	if err == nil && !whole && raft.LogType(e.Type) != raft.LogCommand {
+		e, err = s.log.Entry(core.LogIndex(index))
+		whole = true
+	}
 	if errors.Is(err, core.NotFound) {
 		return raft.ErrLogNotFound
 	}
@@ -53,6 +67,29 @@ func (s *logStore) GetLog(index uint64, out *raft.Log) error {
 		return err
 	}
 	*out = raft.Log{Index: uint64(e.Index), Term: uint64(e.Term), Type: raft.LogType(e.Type), Data: e.Data, Extensions: e.Ext}
+	if !whole {
+		out.Extensions = unread
+	}
+	return nil
+}
+
+// read reads the bytes of an entry that GetLog has left out. Meanwhile it may have been
+// trimmed, or overruled by another leader: then there is an error.
+func (s *logStore) read(l *raft.Log) error {
+	if !isUnread(l) {
+		return nil
+	}
+	e, err := s.log.Entry(core.LogIndex(l.Index))
+	switch {
+	case errors.Is(err, core.NotFound):
+		return err
+	case err != nil:
+		s.suspect(core.LogIndex(l.Index), err)
+		return err
+	case uint64(e.Term) != l.Term:
+		return core.E(core.NotFound, "entry %d is of term %d now, not of %d", l.Index, e.Term, l.Term)
+	}
+	l.Data, l.Extensions = e.Data, e.Ext
 	return nil
 }
 
@@ -71,6 +108,9 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	s.entries = s.entries[:0]
 	var bytes int64
 	for _, l := range logs {
+		if isUnread(l) {
+			return s.fail(core.E(core.Internal, "entry %d comes without its bytes", l.Index))
+		}
 		if l.Type == raft.LogConfiguration {
 			conf, err := decodeConfiguration(l.Data)
 			if err != nil {

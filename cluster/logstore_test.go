@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -71,4 +72,50 @@ func TestGetLog(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Of what is not in memory the bytes are read by who wants them: a command without them is
+// neither sent nor applied nor stored.
+func TestUnreadEntries(t *testing.T) {
+	log, err := commitlog.Open(commitlog.Options{FS: vfs.NewMem(), Dir: "log", CacheBytes: -1})
+	must(t, err)
+	defer log.Close() //nolint:errcheck // a test's
+	s := &logStore{log: log, watch: &stallWatch{}, sums: &entrySums{}, fail: func(err error) error { return err }, failed: func() error { return nil }}
+	const entries = 10
+	for i := uint64(1); i <= entries; i++ {
+		must(t, s.StoreLog(&raft.Log{Index: i, Term: 2, Data: bytes.Repeat([]byte{byte(i)}, maxAppendBytes/4), Extensions: []byte("more")}))
+	}
+	must(t, s.StoreLog(&raft.Log{Index: entries + 1, Term: 2, Type: raft.LogNoop, Data: []byte("whole")}))
+	logs := make([]*raft.Log, entries)
+	for i := range logs {
+		logs[i] = &raft.Log{}
+		must(t, s.GetLog(uint64(i+1), logs[i]))
+		if l := logs[i]; !isUnread(l) || l.Term != 2 || l.Index != uint64(i+1) || len(l.Data) != 0 {
+			t.Fatalf("entry %d: %d bytes", l.Index, len(l.Data))
+		}
+	}
+	if err := s.StoreLog(&raft.Log{Index: entries + 2, Term: 2, Extensions: logs[0].Extensions}); core.KindOf(err) != core.Internal {
+		t.Errorf("stored without its bytes: %v", err)
+	}
+	n, err := fitting(logs, maxAppendBytes, s.read)
+	if err != nil || n != 3 || string(logs[n-1].Extensions) != "more" || !bytes.Equal(logs[n-1].Data, bytes.Repeat([]byte{3}, maxAppendBytes/4)) {
+		t.Errorf("%d entries fit, %v", n, err)
+	}
+	if !isUnread(logs[n+1]) {
+		t.Error("more was read than is sent")
+	}
+	var noop raft.Log
+	if must(t, s.GetLog(entries+1, &noop)); string(noop.Data) != "whole" {
+		t.Errorf("%+v", noop)
+	}
+	logs[n+1].Term = 1 // as if another leader had overruled it meanwhile
+	if err := s.read(logs[n+1]); core.KindOf(err) != core.NotFound {
+		t.Errorf("an overruled entry: %v", err)
+	}
+	if n, err := fitting(logs[n:], maxAppendBytes, s.read); n != 1 || err != nil {
+		t.Errorf("before an entry that cannot be read %d fit, %v", n, err)
+	}
+	if _, err := fitting(logs[n+1:], maxAppendBytes, s.read); err == nil {
+		t.Error("an entry that cannot be read was sent")
+	}
 }

@@ -171,6 +171,7 @@ func (n *Node) openStores() error {
 		applied:  func() core.LogIndex { return max(core.LogIndex(n.fsm.seen.Load()), n.machine.Applied()) },
 		snapshot: n.snapshotIndex, stored: n.storedConfiguration, suspect: n.suspect,
 	}
+	n.fsm.read = n.logs.read
 	if err := n.checkLog(); err != nil {
 		return err
 	}
@@ -202,6 +203,7 @@ func (n *Node) start() error {
 	})
 	n.transport = newTransport(n.network, n.o.NodeID, n.advertised(), n.o.lease(), newRaftLogger(n.o.Logger))
 	n.transport.electable, n.transport.inspected = n.electable, make(chan raft.RPC)
+	n.transport.read = n.logs.read
 	config := raftConfig(&n.o, n.o.NodeID, n.leadership.notify)
 	r, err := raft.NewRaft(config, n.fsm, n.logs, n.stable, n.snapshots, n.transport)
 	if err != nil {

@@ -29,8 +29,9 @@ type transport struct {
 	contacts  *contacts
 	lease     time.Duration // the leader's
 	now       func() time.Time
-	electable func() error  // why this node must not ask for votes, or nil
-	inspected chan raft.RPC // calls that raft may have, see inspect.go; nil: all
+	electable func() error          // why this node must not ask for votes, or nil
+	inspected chan raft.RPC         // calls that raft may have, see inspect.go; nil: all
+	read      func(*raft.Log) error // the bytes of an entry that were left out
 }
 
 // Consumer implements raft.Transport.
@@ -68,7 +69,11 @@ const maxAppendBytes = 4 << 20
 // and over a slow network would have them sent again, and answer late again: so it is
 // asked at once, without them, and an answer to that within the lease counts for both.
 func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	args.Entries = args.Entries[:fitting(args.Entries, maxAppendBytes)]
+	n, err := fitting(args.Entries, maxAppendBytes, t.read)
+	if err != nil {
+		return err
+	}
+	args.Entries = args.Entries[:n]
 	compared := args.PrevLogEntry
 	if k := len(args.Entries); k > 0 {
 		compared = args.Entries[k-1].Index
@@ -99,15 +104,22 @@ func (t transport) appendEntries(id raft.ServerID, addr raft.ServerAddress, args
 	return t.now().Sub(sent), err
 }
 
-// fitting is how many of the first entries have up to limit bytes, at least one.
-func fitting(entries []*raft.Log, limit int) int {
+// fitting is how many of the first entries have up to limit bytes, at least one. It reads
+// them. Those before one that cannot be read fit.
+func fitting(entries []*raft.Log, limit int, read func(*raft.Log) error) (int, error) {
 	bytes := 0
 	for i, e := range entries {
+		if err := read(e); err != nil {
+			if i > 0 {
+				return i, nil
+			}
+			return 0, err
+		}
 		if bytes += len(e.Data) + len(e.Extensions); bytes > limit && i > 0 {
-			return i
+			return i, nil
 		}
 	}
-	return len(entries)
+	return len(entries), nil
 }
 
 // RequestVote implements raft.Transport.
@@ -174,7 +186,7 @@ func newTransport(network *peer.Network, own, addr string, lease time.Duration, 
 	})
 	return transport{
 		NetworkTransport: calls, nudger: newNudger(), contacts: &contacts{all: map[raft.ServerID]contact{}},
-		lease: lease, now: time.Now, electable: func() error { return nil },
+		lease: lease, now: time.Now, electable: func() error { return nil }, read: func(*raft.Log) error { return nil },
 	}
 }
 

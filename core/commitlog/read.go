@@ -97,6 +97,22 @@ func (l *Log) Entry(i core.LogIndex) (Entry, error) {
 	return p.seg.entry(p.off, &p.h)
 }
 
+// Peek is the entry at i where it is in memory, and whole; else what is known of it
+// without its bytes.
+func (l *Log) Peek(i core.LogIndex) (e Entry, whole bool, err error) {
+	l.mu.RLock()
+	if e := l.cache.get(i); e != nil {
+		defer l.mu.RUnlock()
+		return *e, true, nil
+	}
+	p, err := l.locate(i, make([]byte, frameHeaderLen))
+	if err != nil {
+		return Entry{}, false, err
+	}
+	p.seg.use.RUnlock()
+	return Entry{Index: p.h.index, Term: p.h.term, Type: p.h.typ}, false, nil
+}
+
 // entry reads and checks the entry whose frame at off has header h.
 func (s *segment) entry(off int64, h *frameHeader) (Entry, error) {
 	body := make([]byte, int(h.dataLen)+int(h.extLen))
