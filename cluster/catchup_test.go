@@ -211,12 +211,13 @@ func TestExportsHoldTheLog(t *testing.T) {
 // nobody else gets, more than the others write until they have forgotten where it left.
 // Its log, longer than the snapshot that replaces it, costs one resync and no loop.
 func TestLongerLogThanTheSnapshot(t *testing.T) {
+	const tail = 62
 	nw := networkOf(t, 3, func(h *harness) {
 		h.homed = true
 		h.options.CommitLog.SegmentBytes = 8 << 10
 		h.options.CommitLog.CacheBytes = -1
 		h.options.TrimPause = 1
-		h.options.MaxInFlight = maxAppendEntries - 1
+		h.options.MaxInFlight = tail + 1
 	})
 	nw.form()
 	nw.propose("keep")
@@ -227,7 +228,6 @@ func TestLongerLogThanTheSnapshot(t *testing.T) {
 		}
 	}
 	from := lone.n.log.Last()
-	const tail = maxAppendEntries - 2
 	for i := range core.LogIndex(tail) {
 		lone.n.ProposeAsync(command("nobody gets this"), func(core.Result, error) {})
 		waitFor(t, func() bool { return lone.n.log.Last() >= from+i+1 || !lone.n.IsLeader() })

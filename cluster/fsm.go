@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -59,12 +60,28 @@ func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
 // their []core.Result.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	f.note(core.LogIndex(logs[len(logs)-1].Index))
-	responses := make([]any, len(logs))
+	responses := make([]any, 0, len(logs))
+	for portion := range slices.Chunk(logs, applyEntries) {
+		responses = append(responses, f.applyPortion(portion)...)
+	}
+	return responses
+}
+
+// applyEntries is how many entries are applied at a time, and have their bytes in memory.
+const applyEntries = 64
+
+func (f *fsm) applyPortion(batch []*raft.Log) []any {
+	responses := make([]any, len(batch))
 	began := time.Now()
+	logs := slices.Clone(batch)
 	bytes, from := 0, 0
 	for i, l := range logs {
-		if err := f.read(l); err != nil {
-			panic(err) // as raft does where it cannot read what is committed
+		if isUnread(l) {
+			l = &raft.Log{Index: l.Index, Term: l.Term, Type: l.Type, Extensions: unread}
+			if err := f.read(l); err != nil {
+				panic(err) // as raft does where it cannot read what is committed
+			}
+			logs[i] = l
 		}
 		bytes += len(l.Data)
 		if l.Type == raft.LogConfiguration {

@@ -173,8 +173,9 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 func (o *Options) lease() time.Duration { return o.ElectionTimeout / 2 }
 
 // maxAppendEntries bounds the entries of one RPC, of one StoreLogs and of one batch
-// for the state machine; maxAppendBytes bounds an RPC's bytes.
-const maxAppendEntries = 64
+// for the state machine; maxAppendBytes bounds an RPC's bytes. A node that catches up
+// waits for its disk once for each RPC.
+const maxAppendEntries = 512
 
 // raftConfig is raft's configuration. Raft's own triggers of snapshots are out of
 // reach (checkpoint.go has ours), and so is its removal of log entries.

@@ -14,7 +14,7 @@ import (
 func TestAnswersWhileItReplays(t *testing.T) {
 	h := newHarness(t, vfs.NewMem())
 	b := newScripted(t, "b")
-	const entries = 20_000 // more than raft keeps for the apply goroutine
+	const entries = 160 * maxAppendEntries // more than raft keeps for the apply goroutine
 	h.seed(string(b.tr.LocalAddr()), repeat(entries, 1)...)
 	b.to = raft.ServerAddress(h.options.Listener.Addr().String())
 	n := h.open()
