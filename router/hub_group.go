@@ -199,7 +199,7 @@ func (g *hubGroup) settle(m *toHub, answer func(fromHub)) bool {
 				g.h.settler.add(g, func(p *pendingSettle) { p.outcome(r.Offset, m.outcome, due, verdict == dispatch.Await) })
 			}
 		}
-		if m.outcome == dispatch.Release {
+		if m.outcome == dispatch.Release || m.outcome == dispatch.Fail {
 			g.growLocked()                   // what was confirmed counts
 			waiting = waiting || g.dying > 0 // what is too much now is dead when that is answered
 		}

@@ -3,6 +3,7 @@ package router_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"polylog/core/message"
 	"polylog/router"
 	"polylog/router/routertest"
+	"polylog/router/state"
 )
 
 // atRest is a router with a clock that stands still.
@@ -414,6 +416,25 @@ func TestOwners(t *testing.T) {
 	if _, _, err := r.DeclareQueue(timeout(t), nobody, core.TopicName("c"), router.QueueConfig{Owner: l.Name()}); core.KindOf(err) != core.Fenced {
 		t.Fatal(err)
 	}
+}
+
+// Where the deletion fails the lease is given up later, and the queues go with it.
+func TestOwnersLater(t *testing.T) {
+	r, log, _ := atRest(t)
+	l, err := r.AcquireLease(timeout(t), "amqp:1:7", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declare(t, r, "a", router.QueueConfig{Owner: l.Name()})
+	log.Refuse(core.E(core.Unavailable, "no leader"))
+	if err := r.EndOwner(timeout(t), l); core.KindOf(err) != core.Unavailable {
+		t.Fatal(err)
+	}
+	log.Refuse(nil)
+	for log.Commands(state.CodeReleaseLease) == 0 {
+		runtime.Gosched()
+	}
+	gone(t, r, "a")
 }
 
 // A policy holds for the queues that are there.

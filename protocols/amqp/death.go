@@ -10,17 +10,17 @@ import (
 // setDeaths adds the headers of a dead letter: x-death, one table for each queue and reason,
 // the newest first, and those of the first and the last death.
 func (out *outgoing) setDeaths(d *router.Delivery, m *message.Message) {
-	tables := make([]message.Value, 0, len(d.Deaths))
-	for i := len(d.Deaths) - 1; i >= 0; i-- {
-		tables = append(tables, deathTable(&d.Deaths[i], i == 0, m))
-	}
-	out.set("x-death", message.Array(tables...))
 	first, last := &d.Deaths[0], &d.Deaths[len(d.Deaths)-1]
 	for i := range d.Deaths {
-		if d.Deaths[i].First {
+		if d.Deaths[i].First { // which is not the oldest, where it came again
 			first = &d.Deaths[i]
 		}
 	}
+	tables := make([]message.Value, 0, len(d.Deaths))
+	for i := len(d.Deaths) - 1; i >= 0; i-- {
+		tables = append(tables, deathTable(&d.Deaths[i], first == &d.Deaths[i], m))
+	}
+	out.set("x-death", message.Array(tables...))
 	out.setDeath("x-first-death-", first)
 	out.setDeath("x-last-death-", last)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"polylog/core"
+	"polylog/protocols/amqp/spec"
 	"polylog/router"
 )
 
@@ -89,8 +90,14 @@ func (c *conn) own(ctx context.Context) error {
 		return nil
 	}
 	l, err := c.srv.router.AcquireLease(ctx, c.name, true)
+	if err != nil {
+		return err
+	}
 	c.lease = l
-	return err
+	l.WhenLost(func() { // its queues are gone, and it can own no others
+		c.close(hard(spec.ConnectionForced, "the exclusive queues were deleted: the leader had not reached this node for too long"))
+	})
+	return nil
 }
 
 // now is the time in ms.
