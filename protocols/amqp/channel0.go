@@ -63,13 +63,14 @@ func (c *conn) closingMethod(payload []byte) error {
 	return nil
 }
 
-// closedByClient is connection.close. What the connection holds is given back before the
-// client knows.
+// closedByClient is connection.close. What was published before is stored, and what the connection
+// holds is given back, before the client knows; what takes longer comes after.
 func (c *conn) closedByClient(ctx context.Context) error {
-	left := c.endAll(ctx)
 	waiting, cancel := context.WithTimeout(ctx, c.srv.opts.CloseTimeout)
 	defer cancel()
-	_ = c.awaitEnds(waiting, left) // what takes longer goes after the client
+	_ = c.flight.drained(waiting)
+	left := c.endAll(ctx)
+	_ = c.awaitEnds(waiting, left)
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	if !c.isClosing() {

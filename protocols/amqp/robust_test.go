@@ -323,15 +323,7 @@ func TestMaxConnections(t *testing.T) {
 func TestStop(t *testing.T) {
 	f := start(t, func(o *Options) { o.closeGrace = time.Minute })
 	c, deaf, shaking := f.channel(), f.connect(), f.tuned()
-	var srv *conn
-	waitFor(t, func() bool {
-		for _, x := range f.server.all() {
-			if x.out.size.Load() == 0 && len(x.name) > 0 && x.nc.RemoteAddr().String() == c.nc.LocalAddr().String() {
-				srv = x
-			}
-		}
-		return srv != nil
-	})
+	srv := f.serving(c)
 	srv.flight.add(100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -357,6 +349,37 @@ func TestStop(t *testing.T) {
 	if _, err := net.Dial("tcp", f.addr); err == nil {
 		t.Error("the listener is still there")
 	}
+}
+
+// serving is the server's side of an open connection.
+func (f *fixture) serving(c *client) (srv *conn) {
+	waitFor(f.t, func() bool {
+		for _, x := range f.server.all() {
+			if x.out.size.Load() == 0 && len(x.name) > 0 && x.nc.RemoteAddr().String() == c.nc.LocalAddr().String() {
+				srv = x
+			}
+		}
+		return srv != nil
+	})
+	return srv
+}
+
+// Who has closed its connection finds stored what it had published, confirmed or not.
+func TestCloseAwaitsPublishes(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	srv := f.serving(c)
+	srv.flight.add(100)
+	c.send(0, &spec.ConnectionClose{ReplyCode: 200})
+	srv.ready(&oneConfirm{ch: srv.channels[1]})
+	recv[*spec.BasicAck](c, 1)
+	_ = c.nc.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := c.nc.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("close-ok came before the end of a publish: %v", err)
+	}
+	_ = c.nc.SetReadDeadline(time.Time{})
+	srv.flight.done(100)
+	recv[*spec.ConnectionCloseOk](c, 0)
 }
 
 // oneConfirm is a source with one confirm.
