@@ -123,38 +123,40 @@ func (k *consumer) feed() {
 		var err error
 		k.taken, err = k.from.Take(k.taken[:0], takeAtOnce)
 		n := len(k.taken)
-		k.deliver(k.taken)
+		open := k.deliver(k.taken)
 		clear(k.taken)
 		if err != nil {
 			k.over(err)
 			return
 		}
-		if n < takeAtOnce {
+		if n < takeAtOnce || !open {
 			return // what comes later wakes us
 		}
 	}
 	k.ch.conn.ready(k)
 }
 
-// deliver sends deliveries to the client. Those that a cancel overtook go back; where nothing
-// is acknowledged, what is queued for the client counts as done.
-func (k *consumer) deliver(ds []router.Delivery) {
-	switch {
-	case len(ds) == 0:
-	case !k.send(ds):
-		k.settle(router.Release, receipts(ds), nil)
-	case k.noAck:
-		k.settle(router.Done, receipts(ds), nil)
+// deliver sends deliveries to the client, and returns false where it gets no more. Those that a
+// cancel overtook, or the end of the channel, go back; where nothing is acknowledged, what is
+// queued for the client counts as done.
+func (k *consumer) deliver(ds []router.Delivery) bool {
+	n := k.send(ds)
+	if n < len(ds) {
+		k.settle(router.Release, receipts(ds[n:]), nil)
 	}
+	if k.noAck && n > 0 {
+		k.ch.settling.flush()
+	}
+	return n == len(ds)
 }
 
-// send queues deliveries, unless the consumer has ended.
-func (k *consumer) send(ds []router.Delivery) bool {
+// send queues deliveries, as long as the client gets any, and returns how many.
+func (k *consumer) send(ds []router.Delivery) int {
 	ch := k.ch
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if k.ended {
-		return false
+		return 0
 	}
 	var out outgoing
 	now, users := ch.conn.srv.now(), ch.conn.srv.router.HasUsers()
@@ -162,12 +164,18 @@ func (k *consumer) send(ds []router.Delivery) bool {
 		d := &ds[i]
 		out.read(d, k.queue.Kind, now, users)
 		m := spec.BasicDeliver{
-			ConsumerTag: k.tag, DeliveryTag: ch.holdLocked(k, d.Receipt, k.noAck, now), Redelivered: d.Redelivered,
+			ConsumerTag: k.tag, DeliveryTag: ch.lastTag + 1, Redelivered: d.Redelivered,
 			Exchange: out.exchange, RoutingKey: out.routingKey,
 		}
-		ch.sendContent(&m, &out.props, out.body)
+		if !ch.sendContent(&m, &out.props, out.body) {
+			return i
+		}
+		tag := ch.holdLocked(k, d.Receipt, k.noAck, now)
+		if k.noAck {
+			ch.settling.acks = append(ch.settling.acks, held{tag, k, d.Receipt, now})
+		}
 	}
-	return true
+	return len(ds)
 }
 
 func receipts(ds []router.Delivery) []router.Receipt {
@@ -227,6 +235,7 @@ func (ch *channel) closeIdle(h holder) {
 	}
 	ch.mu.Unlock()
 	if idle {
+		ch.settling.flush()
 		h.close()
 	}
 }

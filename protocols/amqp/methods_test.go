@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,27 @@ func TestServerNames(t *testing.T) {
 		t.Fatalf("consumer tag %q", tag)
 	}
 	f.counted(b.Queue, 0, 1)
+}
+
+// What a consumer without acknowledgements is not sent any more, for its connection is being
+// closed, is another's.
+func TestNothingIsSettledUnsent(t *testing.T) {
+	f := start(t, func(o *Options) { o.CloseTimeout = time.Minute })
+	other := f.channel()
+	other.confirmed(1)
+	other.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c := f.channel()
+	c.consume(1, &spec.BasicConsume{Queue: "q", NoAck: true})
+	c.send(1, &spec.BasicQos{PrefetchSize: 1})
+	c.told(540, "NOT_IMPLEMENTED - prefetch_size!=0 (1)", spec.BasicQosID)
+	third := f.channel()
+	third.consume(1, &spec.BasicConsume{Queue: "q", NoAck: true})
+	bodies := slices.Repeat([]string{"message"}, 1000)
+	other.put(1, "q", bodies...)
+	for range bodies { // though c does not answer connection.close
+		recv[*spec.BasicDeliver](third, 1)
+		third.content(1)
+	}
 }
 
 // failure is a method that closes the channel.

@@ -144,12 +144,16 @@ func (ch *channel) send(m spec.Method) {
 }
 
 // sendContent queues a method with its message. body must not change until it is sent. When
-// the channel has ended it does nothing.
-func (ch *channel) sendContent(m spec.Method, p *spec.Properties, body []byte) {
+// the channel has ended it does nothing, and returns false.
+func (ch *channel) sendContent(m spec.Method, p *spec.Properties, body []byte) bool {
 	o := &ch.conn.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if ch.writableLocked() && !o.contentLocked(ch.id, m, p, body) {
+	if !ch.writableLocked() {
+		return false
+	}
+	if !o.contentLocked(ch.id, m, p, body) {
 		ch.conn.srv.metrics.headersCut.Add(1)
 	}
+	return true
 }

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"slices"
+	"sync"
 
 	"polylog/core"
 	"polylog/protocols/amqp/spec"
@@ -201,8 +202,9 @@ func byHolder(hs []held, fn func(h holder, rs []router.Receipt)) {
 // them one by one, mostly.
 type settling struct {
 	turn
-	ch   *channel
-	acks []held // guarded by channel.mu
+	ch       *channel
+	acks     []held     // guarded by channel.mu
+	flushing sync.Mutex // before channel.mu; held until what was gathered is settled
 }
 
 // maxSettling is how many acknowledgements are gathered.
@@ -228,8 +230,11 @@ func (s *settling) ack(hs []held) {
 // feed implements source: there is nothing to send, but it is time to settle.
 func (s *settling) feed() { s.flush() }
 
-// flush settles what was gathered.
+// flush settles what was gathered. Whoever closes a holder calls it first: what its holder settles
+// after that would be lost, and the deliveries made again.
 func (s *settling) flush() {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
 	s.ch.mu.Lock()
 	acks := s.acks
 	s.acks = nil

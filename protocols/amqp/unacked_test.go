@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -91,5 +92,41 @@ func TestByHolder(t *testing.T) {
 	byHolder(hs, func(h holder, rs []router.Receipt) { got[h] = append(got[h], rs...) })
 	if !slices.Equal(got[a], []router.Receipt{{Offset: 1}, {Offset: 2}}) || !slices.Equal(got[b], []router.Receipt{{Offset: 10}}) {
 		t.Fatal(got)
+	}
+}
+
+// slowly is a holder whose settling takes until it is let go on.
+type slowly struct {
+	share
+	began, goOn chan struct{}
+	said        chan string
+}
+
+func (s *slowly) settle(router.Outcome, []router.Receipt, func()) {
+	close(s.began)
+	<-s.goOn
+	s.said <- "settled"
+}
+func (s *slowly) close() { s.said <- "closed" }
+
+// What the client has acknowledged is settled before its holder is closed, whoever is at it.
+func TestSettledBeforeClosed(t *testing.T) {
+	f := start(t, nil)
+	ch := f.serving(f.channel()).channels[1]
+	h := &slowly{began: make(chan struct{}), goOn: make(chan struct{}), said: make(chan string, 2)}
+	ch.mu.Lock()
+	ch.holders = map[holder]struct{}{h: {}}
+	ch.settling.acks = []held{{tag: 1, from: h}}
+	ch.mu.Unlock()
+	go ch.settling.flush()
+	<-h.began
+	ended := make(chan struct{})
+	go func() { ch.endState(); close(ended) }()
+	waitFor(t, func() bool { ch.mu.Lock(); defer ch.mu.Unlock(); return ch.over })
+	runtime.Gosched()
+	close(h.goOn)
+	<-ended
+	if first, then := <-h.said, <-h.said; first != "settled" || then != "closed" {
+		t.Errorf("%s, %s", first, then)
 	}
 }
