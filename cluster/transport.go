@@ -69,7 +69,7 @@ const maxAppendBytes = 4 << 20
 // and over a slow network would have them sent again, and answer late again: so it is
 // asked at once, without them, and an answer to that within the lease counts for both.
 func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	n, err := fitting(args.Entries, maxAppendBytes, t.read)
+	n, err := fitting(args.Entries, t.read)
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ func (t transport) appendEntries(id raft.ServerID, addr raft.ServerAddress, args
 	return t.now().Sub(sent), err
 }
 
-// fitting is how many of the first entries have up to limit bytes, at least one. It reads
+// fitting is how many of the first entries have up to maxAppendBytes, at least one. It reads
 // them. Those before one that cannot be read fit.
-func fitting(entries []*raft.Log, limit int, read func(*raft.Log) error) (int, error) {
+func fitting(entries []*raft.Log, read func(*raft.Log) error) (int, error) {
 	bytes := 0
 	for i, e := range entries {
 		if err := read(e); err != nil {
@@ -115,7 +115,7 @@ func fitting(entries []*raft.Log, limit int, read func(*raft.Log) error) (int, e
 			}
 			return 0, err
 		}
-		if bytes += len(e.Data) + len(e.Extensions); bytes > limit && i > 0 {
+		if bytes += len(e.Data) + len(e.Extensions); bytes > maxAppendBytes && i > 0 {
 			return i, nil
 		}
 	}
