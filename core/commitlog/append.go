@@ -122,7 +122,9 @@ func (l *Log) Append(entries []Entry) error {
 			continue
 		}
 		if err := l.appendPart(entries[:n]); err != nil {
-			return l.fail(err)
+			err = l.fail(err)
+			_ = l.waitSealed() // its sync may fail too, and the process may end when this returns
+			return err
 		}
 		entries = entries[n:]
 	}
@@ -268,5 +270,8 @@ func (l *Log) remark() error {
 	if err := l.writeMark(s, s.end); err != nil {
 		return err
 	}
-	return s.file.SyncData()
+	if err := s.file.SyncData(); err != nil {
+		return l.syncFailed(s, err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -141,6 +142,94 @@ func TestFailedSyncLosesBlocks(t *testing.T) {
 		if err := errors.Join(again.Append(makeEntries(4, 2, 100, 2)), again.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestLastWordOfFailedSync has the filler's sync lose the mark while the process ends because of an Append whose
+// sync failed, and the next start's sync lose it again: no start takes what the first sync lost for damage.
+func TestLastWordOfFailedSync(t *testing.T) {
+	mem := vfs.NewMem()
+	var sync atomic.Pointer[func() error] // in place of a file's sync
+	o := Options{
+		FS: vfs.WithHook(mem, func(op vfs.Op, _ string) error {
+			if f := sync.Load(); f != nil && op == vfs.OpSync {
+				return (*f)()
+			}
+			return nil
+		}),
+		Dir: "log", SegmentBytes: 1 << 20, Flush: FlushSync, CacheBytes: -1, boot: bootID{1}, fill: 4096,
+	}
+	l := mustOpen(t, o)
+	for l.filler.wakeAt.Load() == 0 { // until zeros are ahead
+		runtime.Gosched()
+	}
+	path := l.active.path
+	old := getFile(t, mem, path)[markAt : markAt+markLen]
+	lose := func() error {
+		f, err := mem.OpenReadWrite(path, vfs.Category)
+		if err == nil {
+			_, err = f.WriteAt(old, markAt)
+		}
+		return errors.Join(err, f.Close(), syscall.EIO)
+	}
+
+	var syncs atomic.Int32
+	var left []byte // of the segment, by the process
+	inFiller, failed, returned, lost := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	sync.Store(new(func() error {
+		switch syncs.Add(1) {
+		case 1: // that of the Append which wakes the filler
+			return nil
+		case 2: // the filler's
+			close(inFiller)
+			<-failed
+			for range 10_000 { // the Append may return, if it does not wait
+				runtime.Gosched()
+			}
+			err := lose()
+			select {
+			case <-returned: // and so the process has ended
+				left = getFile(t, mem, path)
+			default:
+			}
+			close(lost)
+			return err
+		}
+		close(failed)
+		return syscall.EIO
+	}))
+	if err := l.Append(makeEntries(1, 4, 3000, 1)); err != nil {
+		t.Fatal(err)
+	}
+	at := l.active.end
+	<-inFiller
+	go func() {
+		defer close(returned)
+		if err := l.Append(makeEntries(5, 50, 3000, 1)); !errors.Is(err, syscall.EIO) {
+			t.Errorf("append: %v", err)
+		}
+	}()
+	<-returned
+	<-lost
+	if left == nil {
+		left = getFile(t, mem, path)
+	}
+	if m, ok := parseMark(left, l.w.seed); !ok || m.boot != (bootID{}) || syncs.Load() != 3 {
+		t.Errorf("after %d syncs the mark is %v, %+v, want that of no run", syncs.Load(), ok, m)
+	}
+	_ = l.Close() // says what failed
+
+	clear(left[at : at+512])
+	putFile(t, mem, path, left)
+	sync.Store(new(lose))
+	if _, err := Open(o); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("open while syncs fail: %v", err)
+	}
+	copy(left, getFile(t, mem, path)[:headerLen]) // the cut is lost
+	putFile(t, mem, path, left)
+	sync.Store(nil)
+	if again := mustOpen(t, o); again.Last() != 4 {
+		t.Errorf("last is %d, want 4", again.Last())
 	}
 }
 

@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"polylog/core/vfs"
@@ -29,6 +30,8 @@ type filler struct {
 	// Guarded by Log.fillMu.
 	seg    *segment // nil: nothing to do
 	filled int64    // zeros or entries reach up to here; nobody else writes behind it
+
+	syncing sync.Mutex // held during its sync
 
 	wakeAt atomic.Int64 // when the entries reach this offset, more is wanted
 	wake   chan struct{}
@@ -134,9 +137,20 @@ func (l *Log) fillOnce() bool {
 	}
 	l.filler.filled += n
 	l.fillMu.Unlock()
+	return l.syncZeros(s)
+}
+
+// syncZeros makes a step of zeros durable and reports whether it did.
+func (l *Log) syncZeros(s *segment) bool {
+	l.filler.syncing.Lock()
+	defer l.filler.syncing.Unlock()
+	if l.Err() != nil {
+		return false // a sync would lose what syncFailed has written
+	}
 	if err := s.file.SyncData(); err != nil {
-		// The system reports a lost write once: this may have been an entry's.
-		_ = l.syncFailed(s, fmt.Errorf("reserve space: %w", err)) // the next Append says so
+		// The system reports a lost write once: this may have been an entry's. The next Append says so.
+		_ = l.fail(fmt.Errorf("sync %s: reserve space: %w", s.path, err))
+		l.disownMark(s)
 		return false
 	}
 	return true

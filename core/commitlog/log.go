@@ -67,7 +67,7 @@ func (o *Options) validate() error {
 
 // Log is an open log.
 //
-// Lock order: trimMu, appendMu, syncMu, fillMu, segment.use, markMu, mu. A reader takes mu and
+// Lock order: trimMu, appendMu, syncMu, fillMu, segment.use, filler.syncing, markMu, mu. A reader takes mu and
 // then, before it lets go of mu, use of the segment it found: nobody waits for mu
 // while holding use for writing.
 type Log struct {
@@ -211,8 +211,17 @@ func (l *Log) fail(err error) error {
 // syncFailed poisons the log after a failed sync of s. The system may have lost any of the blocks that it
 // was to write, as when the machine goes down, so the mark is no longer of this run of it: recovery would
 // take whole frames behind a lost one for damage. Where the mark cannot be written that is what happens.
+// The filler's sync is waited for, since it may lose the mark too, and the process may end when this returns.
 func (l *Log) syncFailed(s *segment, err error) error {
 	err = l.fail(fmt.Errorf("sync %s: %w", s.path, err))
+	l.filler.syncing.Lock()
+	defer l.filler.syncing.Unlock()
+	l.disownMark(s)
+	return err
+}
+
+// disownMark writes the mark of s as that of no run of the system.
+func (l *Log) disownMark(s *segment) {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
 	l.mu.RLock()
@@ -221,7 +230,6 @@ func (l *Log) syncFailed(s *segment, err error) error {
 	if e := s.putMark(mark{durable: uint32(durable)}); e != nil {
 		l.o.Logger.Warn("cannot note in the commit log that a sync has failed", "err", e)
 	}
-	return err
 }
 
 // usableLocked is nil when the log may be changed. appendMu is held.

@@ -98,7 +98,7 @@ func (l *Log) seal(s *segment) error {
 		return err
 	}
 	if err := s.file.Sync(); err != nil {
-		return err
+		return l.syncFailed(s, err)
 	}
 	l.mu.RLock()
 	t := &table{segmentHeader: s.segmentHeader, end: uint32(s.end), sum: s.sum, pos: s.pos, terms: l.terms.between(s.base, s.next())}

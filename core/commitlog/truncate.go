@@ -136,7 +136,7 @@ func (l *Log) cutAt(s *segment, from core.LogIndex) error {
 		return nil // recovery judges what is missing
 	}
 	if err := s.file.SyncData(); err != nil {
-		return err
+		return l.syncFailed(s, err)
 	}
 	if err := l.writeMark(s, s.end); err != nil {
 		return err
@@ -156,7 +156,10 @@ func (l *Log) cutTail(s *segment, sc *scanner) error {
 		}
 	}
 	s.syncedEnd = s.end
-	return s.file.Sync()
+	if err := s.file.Sync(); err != nil {
+		return l.syncFailed(s, err)
+	}
+	return nil
 }
 
 // cutFile drops what a file holds from end to size, by zeros where it cannot be cut.
