@@ -97,8 +97,8 @@ func TestUnreadEntries(t *testing.T) {
 	if err := s.StoreLog(&raft.Log{Index: entries + 2, Term: 2, Extensions: logs[0].Extensions}); core.KindOf(err) != core.Internal {
 		t.Errorf("stored without its bytes: %v", err)
 	}
-	n, err := fitting(logs, s.read)
-	if err != nil || n != 3 || string(logs[n-1].Extensions) != "more" || !bytes.Equal(logs[n-1].Data, bytes.Repeat([]byte{3}, maxAppendBytes/4)) {
+	n, size, err := fitting(logs, maxAppendBytes, s.read)
+	if err != nil || n != 3 || size != 3*(maxAppendBytes/4+len("more")) || string(logs[n-1].Extensions) != "more" || !bytes.Equal(logs[n-1].Data, bytes.Repeat([]byte{3}, maxAppendBytes/4)) {
 		t.Errorf("%d entries fit, %v", n, err)
 	}
 	if !isUnread(logs[n+1]) {
@@ -112,10 +112,10 @@ func TestUnreadEntries(t *testing.T) {
 	if err := s.read(logs[n+1]); core.KindOf(err) != core.NotFound {
 		t.Errorf("an overruled entry: %v", err)
 	}
-	if n, err := fitting(logs[n:], s.read); n != 1 || err != nil {
+	if n, _, err := fitting(logs[n:], maxAppendBytes, s.read); n != 1 || err != nil {
 		t.Errorf("before an entry that cannot be read %d fit, %v", n, err)
 	}
-	if _, err := fitting(logs[n+1:], s.read); err == nil {
+	if _, _, err := fitting(logs[n+1:], maxAppendBytes, s.read); err == nil {
 		t.Error("an entry that cannot be read was sent")
 	}
 }

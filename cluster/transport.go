@@ -27,6 +27,7 @@ type transport struct {
 	*raft.NetworkTransport
 	nudger    *nudger
 	contacts  *contacts
+	pace      *pace
 	lease     time.Duration // the leader's
 	now       func() time.Time
 	electable func() error          // why this node must not ask for votes, or nil
@@ -51,12 +52,8 @@ func (t transport) Close() error {
 	return t.NetworkTransport.Close()
 }
 
-// maxAppendBytes bounds the entries of one AppendEntries call; a larger entry travels
-// alone. Raft bounds their number only.
-const maxAppendBytes = 4 << 20
-
-// AppendEntries implements raft.Transport. Raft goes on behind the last entry that is
-// left in args.
+// AppendEntries implements raft.Transport. Raft bounds the number of entries only, so those beyond what the follower's
+// pace allows are left out; one that is larger travels alone. Raft goes on behind the last entry that is left in args.
 //
 // A follower takes entries for committed up to the lower of what it is told and of the
 // end of its own log, which may lie behind what this call has compared with the leader's:
@@ -69,7 +66,7 @@ const maxAppendBytes = 4 << 20
 // and over a slow network would have them sent again, and answer late again: so it is
 // asked at once, without them, and an answer to that within the lease counts for both.
 func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	n, err := fitting(args.Entries, t.read)
+	n, bytes, err := fitting(args.Entries, t.pace.of(id), t.read)
 	if err != nil {
 		return err
 	}
@@ -80,6 +77,9 @@ func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args
 	}
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, compared)
 	took, err := t.appendEntries(id, addr, args, resp)
+	if bytes > 0 {
+		t.pace.took(id, bytes, took, t.lease)
+	}
 	if k := len(args.Entries); err == nil && took > t.lease && resp.Success && k > 0 {
 		again := *args
 		again.Entries, again.PrevLogEntry, again.PrevLogTerm = nil, compared, args.Entries[k-1].Term
@@ -104,22 +104,23 @@ func (t transport) appendEntries(id raft.ServerID, addr raft.ServerAddress, args
 	return t.now().Sub(sent), err
 }
 
-// fitting is how many of the first entries have up to maxAppendBytes, at least one. It reads
+// fitting is how many of the first entries have up to limit bytes, at least one, and how many they have. It reads
 // them. Those before one that cannot be read fit.
-func fitting(entries []*raft.Log, read func(*raft.Log) error) (int, error) {
-	bytes := 0
+func fitting(entries []*raft.Log, limit int, read func(*raft.Log) error) (n, bytes int, err error) {
 	for i, e := range entries {
 		if err := read(e); err != nil {
 			if i > 0 {
-				return i, nil
+				return i, bytes, nil
 			}
-			return 0, err
+			return 0, 0, err
 		}
-		if bytes += len(e.Data) + len(e.Extensions); bytes > maxAppendBytes && i > 0 {
-			return i, nil
+		more := len(e.Data) + len(e.Extensions)
+		if bytes+more > limit && i > 0 {
+			return i, bytes, nil
 		}
+		bytes += more
 	}
-	return len(entries), nil
+	return len(entries), bytes, nil
 }
 
 // RequestVote implements raft.Transport.
@@ -186,7 +187,7 @@ func newTransport(network *peer.Network, own, addr string, lease time.Duration, 
 	})
 	return transport{
 		NetworkTransport: calls, nudger: newNudger(), contacts: &contacts{all: map[raft.ServerID]contact{}},
-		lease: lease, now: time.Now, electable: func() error { return nil }, read: func(*raft.Log) error { return nil },
+		pace: newPace(), lease: lease, now: time.Now, electable: func() error { return nil }, read: func(*raft.Log) error { return nil },
 	}
 }
 

@@ -36,9 +36,12 @@ func (p *scripted) follower(fn func(*raft.AppendEntriesRequest) *raft.AppendEntr
 // have compared.
 func TestAppendEntriesIsBounded(t *testing.T) {
 	a, b := newScripted(t, "a"), newScripted(t, "b")
+	var now, takes atomic.Int64 // ns
+	a.tr.now = func() time.Time { return time.Unix(0, now.Load()) }
 	var got *raft.AppendEntriesRequest
 	b.follower(func(r *raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
 		got = r
+		now.Add(takes.Load())
 		return &raft.AppendEntriesResponse{Success: true}
 	})
 	entry := func(i uint64, size int) *raft.Log { return &raft.Log{Index: i, Term: 1, Data: make([]byte, size)} }
@@ -60,6 +63,17 @@ func TestAppendEntriesIsBounded(t *testing.T) {
 		must(t, a.tr.AppendEntries("b", b.tr.LocalAddr(), &r, &raft.AppendEntriesResponse{}))
 		if len(got.Entries) != c.sent || int(got.LeaderCommitIndex) != c.claims || len(r.Entries) != c.sent {
 			t.Errorf("%d entries and commit index %d were sent, want %d and %d", len(got.Entries), got.LeaderCommitIndex, c.sent, c.claims)
+		}
+	}
+	takes.Store(int64(a.tr.lease) * 3 / 4)
+	for _, want := range []int{4, 2, 1} { // to one that is slow
+		r := raft.AppendEntriesRequest{RPCHeader: a.header(), Term: 1, PrevLogEntry: 10, PrevLogTerm: 1}
+		for i := range uint64(4) {
+			r.Entries = append(r.Entries, entry(11+i, maxAppendBytes/4))
+		}
+		must(t, a.tr.AppendEntries("b", b.tr.LocalAddr(), &r, &raft.AppendEntriesResponse{}))
+		if len(got.Entries) != want {
+			t.Errorf("%d entries were sent, want %d", len(got.Entries), want)
 		}
 	}
 }
