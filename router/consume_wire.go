@@ -24,7 +24,7 @@ type toHub struct {
 	queue    core.QueueID
 	group    string
 	attach   attachSpec
-	n        int64 // grant: deliveries; settle: delay, ms; extend: ms from now
+	n        int64 // grant: deliveries; settle: delay, ms; extend: ms from now; hold: for ms, none when a transaction came to nothing
 	outcome  dispatch.Outcome
 	receipts []Receipt // settle, extend, hold
 }

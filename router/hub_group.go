@@ -231,12 +231,16 @@ func (g *hubGroup) extend(m *toHub, answer func(fromHub)) bool {
 	return alive
 }
 
-// hold answers which deliveries are still the consumers' who have the receipts.
+// hold answers which deliveries are still the consumers' who have the receipts, and claims them.
 func (g *hubGroup) hold(m *toHub, answer func(fromHub)) bool {
 	kinds := make([]core.Kind, len(m.receipts))
+	until := int64(0)
+	if m.n > 0 {
+		until = g.h.r.now() + m.n
+	}
 	alive := g.do(func(d *dispatch.Group) {
 		for i, r := range m.receipts {
-			if !d.Holds(r.Offset, r.Serial) {
+			if !d.Claim(r.Offset, r.Serial, until) {
 				kinds[i] = core.Conflict
 			}
 		}

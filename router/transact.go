@@ -136,13 +136,19 @@ func (t *transaction) settle(p Principal, op *TxOp) error {
 	return nil
 }
 
-// claimAndPropose proposes the transaction if the deliveries are who says so's.
+// claimAndPropose proposes the transaction if the deliveries are who says so's. For as long as that may take they are
+// nobody else's, even if their consumer goes.
 func (t *transaction) claimAndPropose(ctx context.Context) {
+	begin := time.Now()
 	for _, g := range t.order {
 		if err := t.claim(ctx, g); err != nil {
 			t.refuse(-1, err)
 			return
 		}
+	}
+	if time.Since(begin) > claimTime/2 {
+		t.refuse(-1, core.E(core.Unavailable, "transaction: the leader took too long to say whose the deliveries are"))
+		return
 	}
 	t.propose()
 }
@@ -179,17 +185,21 @@ func (c *claims) close() {
 	c.wg.Wait()
 }
 
-// claimPatience is how long a transaction waits for the dispatcher to say whose its deliveries
-// are.
-const claimPatience = 10 * time.Second
+const (
+	// claimPatience is how long a transaction waits for the dispatcher to say whose its deliveries
+	// are.
+	claimPatience = 10 * time.Second
+	// claimTime is for how long they are not delivered again then.
+	claimTime = 30 * time.Second
+)
 
 // claim finds out whether all deliveries of a group are still those of who has the receipts,
-// and all of one leader's: they stay so in its term, unless their consumer goes.
+// and all of one leader's: they stay so in its term.
 func (t *transaction) claim(ctx context.Context, g *txGroup) error {
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
 	for rs := range slices.Chunk(g.receipts, receiptsPerMessage) {
-		a, err := t.r.consumers.ask(ctx, toHub{kind: hubHold, queue: g.Queue, group: g.Group, receipts: rs})
+		a, err := t.r.consumers.ask(ctx, toHub{kind: hubHold, queue: g.Queue, group: g.Group, n: claimTime.Milliseconds(), receipts: rs})
 		switch {
 		case core.KindOf(err) == core.NotFound:
 			g.gone = true
@@ -267,11 +277,23 @@ func (t *transaction) propose() {
 // refuse says that nothing was done; failed is the message that it is about, or -1.
 func (t *transaction) refuse(failed int, err error) {
 	t.r.met.refused(err)
+	if core.KindOf(err) != core.Uncertain {
+		t.unclaim()
+	}
 	routed := make([]Routed, max(len(t.to), failed+1))
 	if failed >= 0 {
 		routed[failed].Err = err
 	}
 	t.done(routed, err)
+}
+
+// unclaim lets the deliveries go with their consumers again.
+func (t *transaction) unclaim() {
+	for _, g := range t.order {
+		for rs := range slices.Chunk(g.receipts, receiptsPerMessage) {
+			t.r.consumers.send(toHub{kind: hubHold, queue: g.Queue, group: g.Group, receipts: rs})
+		}
+	}
 }
 
 func (t *transaction) committed(queues []int) {

@@ -7,6 +7,7 @@ import (
 	"polylog/core/message"
 	"polylog/router"
 	"polylog/router/routertest"
+	"polylog/router/state"
 )
 
 func op(t testing.TB, exchange, key, value string) router.TxOp {
@@ -196,4 +197,46 @@ func TestTransactOfAnotherTerm(t *testing.T) {
 	c.Close()
 	c2 := consume(t, r2, router.ConsumeSpec{Queue: q.ID})
 	next(t, c2, "b", true) // and not the one that was acknowledged
+}
+
+// What a transaction is about to settle goes to nobody else when its consumer goes before it is committed, but does, at
+// once, when the transaction came to nothing.
+func TestTransactAfterConsumer(t *testing.T) {
+	a, logA := routertest.Start(t, nil)
+	b, logB := routertest.Join(t, logA, "2", nil)
+	for name, at := range map[string]struct {
+		*router.Router
+		log *routertest.Log
+	}{"leader": {a, logA}, "follower": {b, logB}} {
+		t.Run(name, func(t *testing.T) {
+			r, log := at.Router, at.log
+			q := declare(t, r, name, router.QueueConfig{})
+			publish(t, r, q, "1", "2")
+			c := consume(t, r, router.ConsumeSpec{Queue: q.ID, Prefetch: 2})
+			one, two := next(t, c, "1", false), next(t, c, "2", false)
+			done := func(d router.Delivery) router.TxOp {
+				return router.TxOp{Queue: q.ID, Receipts: []router.Receipt{d.Receipt}}
+			}
+			if out := transact(r, done(two), op(t, "none", "k", "y")); core.KindOf(out.err) != core.NotFound {
+				t.Fatal(out)
+			}
+			var again *router.Consumer
+			log.Before(func(cmd core.Command) {
+				if cmd.Code != state.CodeTransact {
+					return
+				}
+				log.Before(nil)
+				c.Close()
+				again = consume(t, r, router.ConsumeSpec{Queue: q.ID})
+				if n, err := r.CountQueue(timeout(t), q.ID, ""); err != nil || n.Delayed != 1 {
+					t.Error(n, err)
+				}
+			})
+			if out := transact(r, done(one)); out.err != nil {
+				t.Fatal(out)
+			}
+			next(t, again, "2", true)
+			counts(t, r, q, 0, 1)
+		})
+	}
 }

@@ -136,8 +136,8 @@ func (g *Group) leave(c *consumer) {
 	g.chooseActive()
 }
 
-// Detach removes a consumer. What it held goes back; where that counts as a failure, it is
-// appended to failed.
+// Detach removes a consumer. What it held goes back, what is claimed later; where that counts as a failure, it is
+// appended to failed, but for what is claimed: it may be done.
 func (g *Group) Detach(id ConsumerID, counts bool, failed []Failure) []Failure {
 	c := g.consumers[id]
 	if c == nil {
@@ -145,12 +145,12 @@ func (g *Group) Detach(id ConsumerID, counts bool, failed []Failure) []Failure {
 	}
 	for f := c.first; f != nil; f = c.first {
 		g.land(f)
-		if counts {
+		if counts && f.claim == 0 {
 			failed = append(failed, Failure{f.offset, g.fail(f.offset, 0)})
 			continue
 		}
 		delete(g.flights, f.offset)
-		g.giveBack(f.offset, 0)
+		g.giveBack(f.offset, f.claim)
 	}
 	c.cancelled = true
 	g.update(c)

@@ -83,6 +83,7 @@ type flight struct {
 	serial     uint64
 	by         *consumer // nil: its fate is awaited
 	lease      int64     // its end, ms; 0: none
+	claim      int64     // see Claim
 	prev, next *flight   // of the same consumer, in the order of delivery
 }
 

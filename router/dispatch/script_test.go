@@ -99,6 +99,11 @@ func (s *script) run() {
 		o := core.Offset(s.number(0))
 		verdict := s.g.Settle(o, s.serials[o], outcome, n("due"))
 		fmt.Fprintln(s.b, [...]string{"propose", "await", "handled", "stale"}[verdict])
+	case "claim":
+		o := core.Offset(s.number(0))
+		fmt.Fprintln(s.b, s.g.Claim(o, s.serials[o], n("until")))
+	case "impose":
+		s.g.Impose(core.Offset(s.number(0)), true)
 	case "decided":
 		s.g.Decided(core.Offset(s.number(0)), has("again"))
 	case "tick":

@@ -139,10 +139,16 @@ func (g *Group) Gone(o core.Offset) {
 	}
 }
 
-// Holds reports whether a delivery is still its consumer's.
-func (g *Group) Holds(o core.Offset, serial uint64) bool {
+// Claim reports whether a delivery is still its consumer's. If it is, and the consumer goes, the message is not delivered
+// again before until, in ms: somebody is about to say by the replicated state what became of it, and who does so calls
+// Impose. Once nobody is any more, it is claimed again until 0.
+func (g *Group) Claim(o core.Offset, serial uint64, until int64) bool {
 	f := g.flights[o]
-	return f != nil && f.serial == serial && f.by != nil
+	if f == nil || f.serial != serial || f.by == nil {
+		return false
+	}
+	f.claim = until
+	return true
 }
 
 // Extend moves the end of a delivery's lease; false when the delivery is no longer the

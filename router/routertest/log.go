@@ -21,6 +21,7 @@ type Log struct {
 	lent    atomic.Int64  // extents that were not released
 	next    core.LogIndex // guarded by mu, as is all below; the next entry to apply
 	held    bool
+	before  atomic.Pointer[func(core.Command)]
 	waiting int  // in ReadIndex
 	alone   bool // cut off from the others
 	cold    bool
@@ -143,6 +144,15 @@ func (l *Log) SetCold(cold bool) {
 	l.cold = cold
 }
 
+// Before has fn called with each command that is proposed from now on without waiting, before it is; nil: no more.
+func (l *Log) Before(fn func(core.Command)) {
+	if fn == nil {
+		l.before.Store(nil)
+	} else {
+		l.before.Store(&fn)
+	}
+}
+
 // Refuse has all proposals fail with err until it is called with nil.
 func (l *Log) Refuse(err error) {
 	l.mu.Lock()
@@ -233,6 +243,9 @@ func (l *Log) Propose(ctx context.Context, c core.Command) (core.Result, error) 
 
 // ProposeAsync implements router.Log.
 func (l *Log) ProposeAsync(c core.Command, done func(core.Result, error)) {
+	if before := l.before.Load(); before != nil {
+		(*before)(c)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	res, err := l.proposeLocked(l, c)
