@@ -165,6 +165,8 @@ func full(_ *run, n *node, rng *rand.Rand) (func() error, error) {
 func crash(n *node, rng *rand.Rand, start bool) error {
 	n.kill()
 	files, names, err := n.disk.Crash(rng, rng.IntN(2) == 0)
+	_, e := n.boot()
+	err = errors.Join(err, e)
 	n.history.event("power cut", "node", n.id, "files", files, "names", names)
 	if start {
 		n.up()

@@ -79,6 +79,9 @@ func (r *run) setUp() error {
 			MQTTAddr: mqttAddr, Flush: r.flush,
 			In: func(start func() error) error { return r.net.Do(n.host, start) },
 		}
+		if n.polylog.Under, err = n.boot(); err != nil {
+			return err
+		}
 		r.identify(n, fmt.Sprintf("n%d", i+1), i > 0)
 		r.nodes = append(r.nodes, n)
 	}

@@ -4,7 +4,7 @@
 # PATIENT judges only what is lost; more is in docs/faults.md. It needs root for namespaces, mounts and devices.
 set -euo pipefail
 cd "$(dirname "$0")"
-../../scripts/need.sh mkfs.ext4 mount
+../../scripts/need.sh mkfs.ext4 mount unshare
 go -C ../harness test ./...
 go build -o ../../bin/faults .
 run=(../../bin/faults -faults "${FAULTS:-40}" -duration "${DURATION:-8m}" -messages "${MESSAGES:-1000000}" -rate "${RATE:-2400}" ${SEED:+-seed "$SEED"} ${PATIENT:+-patient} "$@")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +38,7 @@ type Polylog struct {
 	Args      []string                       // further flags
 	Env       []string                       // further environment
 	In        func(start func() error) error // runs start where the process is to live; nil is here
+	Under     []string                       // a command that becomes the one that is appended to it; empty: none
 }
 
 // At is o with the addresses of a broker that it has started.
@@ -65,7 +67,8 @@ func (o Polylog) Start(ctx context.Context) (*Broker, error) {
 		args = append(args, "--flush", o.Flush)
 	}
 	begin := time.Now()
-	cmd := exec.Command(o.Bin, append(args, o.Args...)...)
+	command := slices.Concat(o.Under, []string{o.Bin}, args, o.Args)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), o.Env...)
 	in := o.In
 	if in == nil {
