@@ -3,6 +3,7 @@ package front
 import (
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 )
@@ -16,17 +17,19 @@ var forwarded = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Hos
 // that it is from elsewhere.
 func Host(ctx *fasthttp.RequestCtx) string {
 	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
-	if err != nil {
+	if err != nil || isLoopback(host) && isForwarded(&ctx.Request.Header) {
 		return ""
 	}
-	if isLoopback(host) {
-		for _, name := range forwarded {
-			if ctx.Request.Header.Peek(name) != nil {
-				return ""
-			}
+	return host
+}
+
+func isForwarded(h *fasthttp.RequestHeader) bool {
+	for name := range h.All() {
+		if slices.Contains(forwarded, string(name)) {
+			return true
 		}
 	}
-	return host
+	return false
 }
 
 // IsLocal reports whether a request is from this machine, and no proxy's.
