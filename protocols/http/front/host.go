@@ -16,11 +16,19 @@ var forwarded = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Hos
 // passed the request on. What that says of whom it is from is not believed, since anybody can say so, but
 // that it is from elsewhere.
 func Host(ctx *fasthttp.RequestCtx) string {
-	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
-	if err != nil || isLoopback(host) && isForwarded(&ctx.Request.Header) {
+	a := client(ctx)
+	if !a.IsValid() || a.IsLoopback() && isForwarded(&ctx.Request.Header) {
 		return ""
 	}
-	return host
+	return a.String()
+}
+
+// client is the address that a request's connection has at its other end.
+func client(ctx *fasthttp.RequestCtx) netip.Addr {
+	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
 }
 
 func isForwarded(h *fasthttp.RequestHeader) bool {
@@ -33,9 +41,6 @@ func isForwarded(h *fasthttp.RequestHeader) bool {
 }
 
 // IsLocal reports whether a request is from this machine, and no proxy's.
-func IsLocal(ctx *fasthttp.RequestCtx) bool { return isLoopback(Host(ctx)) }
-
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+func IsLocal(ctx *fasthttp.RequestCtx) bool {
+	return client(ctx).IsLoopback() && !isForwarded(&ctx.Request.Header)
 }
