@@ -6,9 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -24,22 +22,16 @@ type api struct {
 	router *router.Router
 	engine *webhook.Engine
 
-	ctx  context.Context //nolint:containedctx // ends what waits when the interface is closed
-	stop context.CancelFunc
+	gate *front.Gate
 
 	keepers keepers
 	streams atomic.Int64 // connections that are streams
-
-	mu     sync.Mutex // guards what follows
-	calls  sync.WaitGroup
-	closed bool
 }
 
 // Open begins to serve the data plane; until then, and after CloseAPI, its paths answer
 // with 503.
 func (s *Server) Open(r *router.Router, e *webhook.Engine) {
-	a := &api{srv: s, router: r, engine: e}
-	a.ctx, a.stop = context.WithCancel(context.Background())
+	a := &api{srv: s, router: r, engine: e, gate: front.NewGate()}
 	if s.opts.Console != nil {
 		s.opts.Console.SetUsers(consoleUsers{r})
 	}
@@ -54,27 +46,9 @@ func (s *Server) CloseAPI() {
 	if a == nil {
 		return
 	}
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	a.stop()
-	a.calls.Wait()
+	a.gate.Close()
 	a.keepers.close()
 	s.history.close()
-}
-
-// enter is false when the data plane is closed.
-func (a *api) enter() bool {
-	if a == nil {
-		return false
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return false
-	}
-	a.calls.Add(1)
-	return true
 }
 
 // handler serves a call. Its error becomes a problem.
@@ -185,10 +159,6 @@ var calls = []struct {
 	{"GET", "/rights/{name}", getRights},
 }
 
-// callTimeout bounds a call that waits for the log. What is under way then may or may not
-// be done.
-const callTimeout = 30 * time.Second
-
 // serveAPI is every data plane request's way in.
 func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 	methods, ps, err := s.calls.Find(string(ctx.URI().PathOriginal()))
@@ -215,19 +185,16 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx) error {
 		}
 	}
 	a := s.api.Load()
-	if !a.enter() {
+	if a == nil || !a.gate.Enter() {
 		return &problem{Status: 503, Code: "not_ready", Detail: "the broker is starting or stopping", Retryable: true, RetryAfter: 1}
 	}
-	c := &call{RequestCtx: ctx, api: a, params: ps, namespace: ps.Get("namespace"), budget: s.front.Budget()}
+	c := &call{RequestCtx: ctx, api: a, params: ps, namespace: ps.Get("namespace"), ctx: a.gate.Call(), budget: s.front.Budget()}
 	if c.namespace == "" {
 		c.namespace = core.DefaultNamespace
 	}
-	var cancel context.CancelFunc
-	c.ctx, cancel = context.WithTimeout(a.ctx, callTimeout)
 	defer func() {
-		cancel()
 		c.budget.Release()
-		a.calls.Done()
+		a.gate.Leave()
 	}()
 	if strings.HasPrefix(string(ctx.URI().PathOriginal()), hooksPath) {
 		c.principal.Host = front.Host(ctx)

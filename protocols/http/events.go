@@ -184,7 +184,7 @@ func (e *events) run(c *call, conn net.Conn) {
 			select {
 			case <-gone:
 				return
-			case <-c.api.ctx.Done():
+			case <-c.api.gate.Context().Done():
 				return
 			default:
 				continue
@@ -199,7 +199,7 @@ func (e *events) run(c *call, conn net.Conn) {
 		case <-c.over:
 		case <-gone:
 			return
-		case <-c.api.ctx.Done():
+		case <-c.api.gate.Context().Done():
 			return
 		}
 	}
@@ -234,7 +234,7 @@ func (e *events) pass(c *call, send func([]byte) bool) (more bool, err error) {
 			return false, core.E(core.Closed, "the client is gone, or takes nothing")
 		}
 		select {
-		case <-c.api.ctx.Done(): // a slow reader does not hold it up
+		case <-c.api.gate.Context().Done(): // a slow reader does not hold it up
 			return true, nil
 		default:
 		}

@@ -8,6 +8,7 @@ import (
 
 	"polylog/core"
 	"polylog/core/message"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -266,7 +267,7 @@ func publishToExchange(c *call) error {
 		late = true
 		for i := range results {
 			if results[i].Status == 0 {
-				results[i] = failure(core.E(core.Uncertain, "it was not confirmed in %s: it may be stored, or not", callTimeout))
+				results[i] = failure(core.E(core.Uncertain, "it was not confirmed in %s: it may be stored, or not", front.CallTimeout))
 			}
 		}
 		mu.Unlock()

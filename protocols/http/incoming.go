@@ -305,11 +305,12 @@ func fromRaw(ctx *fasthttp.RequestCtx, body []byte, now int64) incoming {
 // fromHeaders is a message but for its value, of headers such as X-Key.
 func fromHeaders(h *fasthttp.RequestHeader, now int64) incoming {
 	m := incoming{partition: -1}
-	m.Message = message.Message{
-		Time: now, Priority: -1,
-		MessageID: string(h.Peek("X-Message-Id")), ReplyTo: string(h.Peek("X-Reply-To")),
-		Type: string(h.Peek("X-Type")), AppID: string(h.Peek("X-App-Id")), UserID: string(h.Peek("X-User-Id")),
+	m.Time, m.Priority = now, -1
+	if !hasX(h) {
+		return m // as most; looking for each would take longer than all the rest
 	}
+	m.MessageID, m.ReplyTo = string(h.Peek("X-Message-Id")), string(h.Peek("X-Reply-To"))
+	m.Type, m.AppID, m.UserID = string(h.Peek("X-Type")), string(h.Peek("X-App-Id")), string(h.Peek("X-User-Id"))
 	text := func(name string) *string {
 		if v := h.Peek(name); v != nil {
 			return new(string(v))
@@ -370,6 +371,16 @@ func fromHeaders(h *fasthttp.RequestHeader, now int64) incoming {
 		m.Headers = append(m.Headers, message.Header{Name: filter.TagHeader, Value: message.String(string(tag))})
 	}
 	return m
+}
+
+// hasX reports whether there is a header that begins with X-.
+func hasX(h *fasthttp.RequestHeader) bool {
+	for name := range h.All() {
+		if bytes.HasPrefix(name, []byte("X-")) {
+			return true
+		}
+	}
+	return false
 }
 
 // messages are those of the body, which is read by its content type.

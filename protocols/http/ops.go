@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -81,13 +82,13 @@ func (a *api) answerOp(ctx context.Context, request []byte) ([]byte, error) {
 	if err := json.Unmarshal(request, &r); err != nil {
 		return nil, core.E(core.Invalid, "request that is no JSON: %v", err)
 	}
-	if !a.enter() {
+	if !a.gate.Enter() {
 		return nil, core.E(core.Unavailable, "the node is stopping")
 	}
-	defer a.calls.Done()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer a.gate.Leave()
+	ctx, cancel := context.WithTimeout(ctx, front.CallTimeout)
 	defer cancel()
-	defer context.AfterFunc(a.ctx, cancel)()
+	defer context.AfterFunc(a.gate.Context(), cancel)()
 	answer, err := a.opsOf(ctx, &r)
 	if err != nil {
 		return nil, err

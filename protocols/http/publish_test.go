@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,4 +187,22 @@ func TestPublishBadBodies(t *testing.T) {
 	s.do("POST", path, "x", "X-Partition: 99999999999").want(t, 400, "X-Partition")
 	s.do("POST", path, "x", "Origin: http://evil.example").want(t, 403, `"code":"cross_origin"`)
 	s.do("POST", path, "x", "Origin: http://"+s.addr).want(t, 200)
+}
+
+// What appendResults writes by hand is what reflection would.
+func TestAppendResults(t *testing.T) {
+	partition, offset, queues := int32(7), core.Offset(1<<40), 3
+	for _, rs := range [][]resultJSON{
+		{{Status: 200, ID: messageID(partition, offset), Partition: &partition, Offset: &offset}},
+		{{Status: 200, Queues: &queues}, {Status: 200}},
+		{{Status: 200, ID: "0-0", Partition: new(int32), Offset: new(core.Offset)}, {Status: 400, Code: "invalid", Detail: "\"<\n", Retryable: true}, {Status: 200, ID: "0-1", Partition: new(int32), Offset: &offset}},
+	} {
+		want, err := json.Marshal(map[string]any{"results": rs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := appendResults(nil, rs); err != nil || string(got) != string(want) {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
 }

@@ -197,7 +197,7 @@ func (p *puller) run() error {
 		case <-p.wake:
 		case <-deadline.C:
 			return nil
-		case <-p.api.ctx.Done():
+		case <-p.api.gate.Context().Done():
 			return core.E(core.Closed, "this node is shutting down")
 		case <-peek.C:
 			if front.Gone(p.Conn()) {
@@ -407,7 +407,7 @@ func (c *call) settle(ctx context.Context, spec *receiptsSpec, src *source, how 
 		case s := <-done:
 			outcomes(results, s.at, s.kinds, s.err)
 		case <-ctx.Done():
-			return nil, core.E(core.Uncertain, "it was not confirmed in %s", callTimeout)
+			return nil, core.E(core.Uncertain, "it was not confirmed in %s", front.CallTimeout)
 		}
 	}
 	return results, nil

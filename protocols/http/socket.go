@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -176,7 +177,7 @@ func (s *socket) serve(read <-chan error) error {
 			return err
 		case <-s.over:
 			return errLoggedOut
-		case <-s.api.ctx.Done():
+		case <-s.api.gate.Context().Done():
 			return errStreamsEnd
 		}
 		err := s.deliver()
@@ -211,7 +212,7 @@ func (s *socket) frame(f *frameIn) error {
 		if len(one.receipts) == 0 {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(s.api.ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(s.api.gate.Context(), front.CallTimeout)
 		spec := receiptsSpec{Receipts: one.receipts, DelayMs: f.DelayMs, DeadLetter: f.DeadLetter, Uncounted: f.Uncounted}
 		results, err := s.settle(ctx, &spec, s.src, one.how)
 		cancel()
@@ -233,7 +234,7 @@ func (s *socket) deliver() error {
 	}
 	s.spec.Max = s.credit
 	if s.parts == nil {
-		ctx, cancel := context.WithTimeout(s.api.ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(s.api.gate.Context(), front.CallTimeout)
 		s.call.ctx = ctx
 		err := s.consume()
 		cancel()
@@ -249,7 +250,7 @@ func (s *socket) deliver() error {
 		if err := s.write(&frameOut{Message: s.jsonOf(&s.got[i])}); err != nil {
 			return core.E(core.Closed, "the client takes nothing")
 		}
-		if s.api.ctx.Err() != nil {
+		if s.api.gate.Context().Err() != nil {
 			return errStreamsEnd
 		}
 	}
@@ -268,7 +269,7 @@ func (s *socket) follow() (bool, error) {
 	if s.src.changed == nil || !s.src.changed() {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(s.api.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(s.api.gate.Context(), front.CallTimeout)
 	defer cancel()
 	s.call.ctx = ctx
 	src, err := s.source()

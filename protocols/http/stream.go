@@ -43,13 +43,13 @@ func (c *call) stream(fn func(*call, net.Conn)) error {
 		return core.E(core.Unavailable, "this node has %d streams already", maxStreams)
 	}
 	over := make(chan struct{})
-	later := &call{api: c.api, params: c.params, namespace: c.namespace, principal: c.principal, ctx: c.api.ctx, over: over}
+	later := &call{api: c.api, params: c.params, namespace: c.namespace, principal: c.principal, ctx: c.api.gate.Context(), over: over}
 	c.HijackSetNoResponse(true)
 	c.Hijack(func(conn net.Conn) { // which fasthttp does not call where the connection has ended meanwhile
-		if !later.enter() {
+		if !later.gate.Enter() {
 			return
 		}
-		defer later.calls.Done()
+		defer later.gate.Leave()
 		defer later.streams.Add(-1)
 		if later.streams.Add(1) > maxStreams {
 			return

@@ -3,7 +3,12 @@ package front
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+// CallTimeout bounds a call that waits for the log, a second more or less. What is under way then may or may not be
+// done.
+const CallTimeout = 30 * time.Second
 
 // Gate lets calls in until it is closed, which ends what they wait for and then waits for them: what
 // they use can be closed after that.
@@ -14,6 +19,8 @@ type Gate struct {
 	mu     sync.Mutex // guards what follows
 	calls  sync.WaitGroup
 	closed bool
+	shared context.Context //nolint:containedctx // that calls have which begin before until
+	until  time.Time
 }
 
 // NewGate makes one that is open.
@@ -35,6 +42,20 @@ func (g *Gate) Enter() bool {
 	}
 	g.calls.Add(1)
 	return true
+}
+
+// Call is for a call that begins now. It ends CallTimeout later, or when the gate is closed, and not with the call: those
+// of the same second share one, since a timer of its own costs as much as half of what a small message does in the log.
+func (g *Gate) Call() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := time.Now(); !now.Before(g.until) {
+		g.until = now.Add(time.Second)
+		ctx, cancel := context.WithDeadline(g.ctx, g.until.Add(CallTimeout))
+		context.AfterFunc(ctx, cancel)
+		g.shared = ctx
+	}
+	return g.shared
 }
 
 // Leave is a call's end.

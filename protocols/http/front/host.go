@@ -3,6 +3,7 @@ package front
 import (
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 )
@@ -15,24 +16,31 @@ var forwarded = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Hos
 // passed the request on. What that says of whom it is from is not believed, since anybody can say so, but
 // that it is from elsewhere.
 func Host(ctx *fasthttp.RequestCtx) string {
-	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
-	if err != nil {
+	a := client(ctx)
+	if !a.IsValid() || a.IsLoopback() && isForwarded(&ctx.Request.Header) {
 		return ""
 	}
-	if isLoopback(host) {
-		for _, name := range forwarded {
-			if ctx.Request.Header.Peek(name) != nil {
-				return ""
-			}
+	return a.String()
+}
+
+// client is the address that a request's connection has at its other end.
+func client(ctx *fasthttp.RequestCtx) netip.Addr {
+	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+func isForwarded(h *fasthttp.RequestHeader) bool {
+	for name := range h.All() {
+		if slices.Contains(forwarded, string(name)) {
+			return true
 		}
 	}
-	return host
+	return false
 }
 
 // IsLocal reports whether a request is from this machine, and no proxy's.
-func IsLocal(ctx *fasthttp.RequestCtx) bool { return isLoopback(Host(ctx)) }
-
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+func IsLocal(ctx *fasthttp.RequestCtx) bool {
+	return client(ctx).IsLoopback() && !isForwarded(&ctx.Request.Header)
 }

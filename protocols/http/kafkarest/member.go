@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"polylog/core"
+	"polylog/protocols/http/front"
 	"polylog/router"
 )
 
@@ -155,7 +156,7 @@ func (m *membership) failed(code int16) error {
 
 // join takes part in the division of the group's partitions, which waits for the other members.
 func (m *membership) join(ctx context.Context, topics []string) (*kmsg.JoinGroupResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, rebalanceTimeout+callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rebalanceTimeout+front.CallTimeout)
 	defer cancel()
 	for {
 		meta := kmsg.NewConsumerMemberMetadata()
@@ -251,7 +252,7 @@ func (m *membership) counts(of map[string]int) map[string]int {
 
 // sync gets what this member was given.
 func (m *membership) sync(ctx context.Context, plan []kmsg.SyncGroupRequestGroupAssignment) (ps []topicPartition, err error) {
-	ctx, cancel := context.WithTimeout(ctx, rebalanceTimeout+callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rebalanceTimeout+front.CallTimeout)
 	defer cancel()
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.Version, req.Group, req.GroupAssignment = 3, m.in.group, plan
@@ -277,7 +278,7 @@ func (m *membership) sync(ctx context.Context, plan []kmsg.SyncGroupRequestGroup
 
 // heartbeat says that the member is there. again is true where the group is to be divided anew.
 func (m *membership) heartbeat(ctx context.Context) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, front.CallTimeout)
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Version, req.Group = 3, m.in.group

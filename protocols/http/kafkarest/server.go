@@ -118,9 +118,6 @@ type call struct {
 	kept      bool // the call goes on after its handler: release is called later
 }
 
-// callTimeout bounds a call that waits for the log.
-const callTimeout = 30 * time.Second
-
 // handle answers what is a refusal itself: it is nothing to log.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) error {
 	err := s.serve(ctx)
@@ -161,11 +158,8 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 	if !s.gate.Enter() {
 		return errNotReady
 	}
-	c := &call{RequestCtx: ctx, Server: s, params: ps, budget: s.front.Budget()}
-	var cancel context.CancelFunc
-	c.ctx, cancel = context.WithTimeout(s.gate.Context(), callTimeout)
+	c := &call{RequestCtx: ctx, Server: s, params: ps, ctx: s.gate.Call(), budget: s.front.Budget()}
 	defer func() {
-		cancel()
 		if !c.kept {
 			c.release()
 		}

@@ -262,7 +262,7 @@ func (s *recordStream) flush(all []json.RawMessage) {
 	if len(all) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.gate.Context(), callTimeout)
+	ctx, cancel := context.WithTimeout(s.gate.Context(), front.CallTimeout)
 	defer cancel()
 	answers := make([]any, len(all))
 	defer func() {

@@ -120,9 +120,6 @@ type call struct {
 	budget    front.Budget
 }
 
-// callTimeout bounds a call that waits for the log.
-const callTimeout = 30 * time.Second
-
 // handle answers what is a refusal itself: it is nothing to log.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) error {
 	err := s.serve(ctx)
@@ -150,11 +147,8 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) error {
 		return errExiting
 	}
 	defer s.gate.Leave()
-	c := &call{RequestCtx: ctx, Server: s, budget: s.front.Budget()}
+	c := &call{RequestCtx: ctx, Server: s, ctx: s.gate.Call(), budget: s.front.Budget()}
 	defer c.budget.Release()
-	var cancel context.CancelFunc
-	c.ctx, cancel = context.WithTimeout(s.gate.Context(), callTimeout)
-	defer cancel()
 	if r.open {
 		return r.do(c)
 	}
