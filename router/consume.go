@@ -348,12 +348,20 @@ func (r *Router) Extend(ctx context.Context, p Principal, q core.QueueID, group 
 }
 
 // Cancel ends deliveries. What was delivered stays with the consumer until it settles it,
-// the lease ends, or Close. What was not taken goes back.
+// the lease ends, or Close. What was not taken goes back. Others that want to be alone with the queue
+// need not wait for any of that.
 func (c *Consumer) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stopLocked() {
+		c.sendLocked(toHub{kind: hubCancel}) // once more: see dispatch.Group.Cancel
+	}
+}
+
+// stopLocked ends deliveries; false when they have ended. What was not taken goes back.
+func (c *Consumer) stopLocked() bool {
 	if c.cancelled {
-		return
+		return false
 	}
 	c.cancelled = true
 	c.sendLocked(toHub{kind: hubCancel})
@@ -364,13 +372,16 @@ func (c *Consumer) Cancel() {
 		c.err = core.E(core.Closed, "the consumer was cancelled")
 	}
 	c.notify()
+	return true
 }
 
 // Close ends the consumer. Deliveries that it has not settled are delivered again, unless
-// they have leases: those run on. What was not taken goes back at once. It may be called
-// again.
+// they have leases: those run on. What was not taken goes back at once. Others that want to be alone
+// with the queue get what it holds first. It may be called again.
 func (c *Consumer) Close() {
-	c.Cancel()
+	c.mu.Lock()
+	c.stopLocked()
+	c.mu.Unlock()
 	if c.spec.Lease == 0 {
 		c.all.remove(c)
 		return

@@ -131,6 +131,29 @@ func TestSeveralRecordsInABatch(t *testing.T) {
 	}
 }
 
+// TestTheNextOneAlone has a queue that serves one consumer at a time change hands: at once where its
+// consumer is cancelled, whatever that still holds, and in order where it closes.
+func TestTheNextOneAlone(t *testing.T) {
+	for name, exclusive := range map[string]bool{"single active": false, "exclusive": true} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := routertest.Start(t, nil)
+			q := declare(t, r, "q", router.QueueConfig{AckConfig: router.AckConfig{SingleActive: !exclusive}})
+			publish(t, r, q, "a", "b", "c")
+			spec := router.ConsumeSpec{Queue: q.ID, Prefetch: 1, Exclusive: exclusive}
+			first := consume(t, r, spec)
+			a := next(t, first, "a", false)
+			first.Cancel()
+			second := consume(t, r, spec)
+			next(t, second, "b", false)
+			ack(t, first, a.Receipt)
+			second.Close()
+			third := consume(t, r, spec)
+			ack(t, third, next(t, third, "b", true).Receipt)
+			next(t, third, "c", false)
+		})
+	}
+}
+
 // TestUnlimitedConsumerIsHeldByItsBuffer takes more than the buffer holds, bit by bit.
 func TestUnlimitedConsumerIsHeldByItsBuffer(t *testing.T) {
 	r, _ := routertest.Start(t, nil)
