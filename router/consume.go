@@ -232,7 +232,7 @@ func (c *Consumer) Get(ctx context.Context) (d Delivery, ok bool, ready int64, e
 // kind NotFound (the queue or group was deleted), Closed, Corrupt (a message cannot be read
 // here; others may be able to).
 func (c *Consumer) Take(dst []Delivery, limit int) ([]Delivery, error) {
-	taken := len(dst)
+	taken, skipped := len(dst), int64(0)
 	for ; limit > 0; limit-- {
 		h, ok, err := c.pop()
 		if err != nil {
@@ -250,12 +250,14 @@ func (c *Consumer) Take(dst []Delivery, limit int) ([]Delivery, error) {
 		}
 		if !found { // settled by everybody meanwhile, or a gap that its producer left
 			c.all.send(toHub{kind: hubSettle, queue: c.spec.Queue, group: c.spec.Group, receipts: []Receipt{h.Receipt}})
+			skipped++
 			limit++
 			continue
 		}
 		dst = append(dst, d)
 	}
-	c.grant(int64(len(dst) - taken))
+	c.grant(int64(len(dst)-taken) + skipped)
+	c.Grant(skipped) // where that is what there will be in all, nobody had them
 	return dst, nil
 }
 

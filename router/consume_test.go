@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -150,6 +151,30 @@ func TestTheNextOneAlone(t *testing.T) {
 			third := consume(t, r, spec)
 			ack(t, third, next(t, third, "b", true).Receipt)
 			next(t, third, "c", false)
+		})
+	}
+}
+
+// TestGapsTakeNoCredit has producers leave gaps, which are nobody's messages.
+func TestGapsTakeNoCredit(t *testing.T) {
+	const batches, gap = 12, 3
+	for name, spec := range map[string]router.ConsumeSpec{"buffer": {Buffer: 4}, "credit": {Credit: batches}} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := routertest.Start(t, nil)
+			q := declare(t, r, "q", router.QueueConfig{})
+			for i := range batches {
+				b := routertest.Batch(t, 1000, fmt.Sprint(i))
+				binary.BigEndian.PutUint32(b[23:], gap) // the last record's offset in the batch
+				core.SetBatchCRC(b)
+				if res := routertest.Publish(r, q.ID, b); res.Err != nil {
+					t.Fatal(res.Err)
+				}
+			}
+			spec.Queue = q.ID
+			c := consume(t, r, spec)
+			for i := range batches {
+				next(t, c, fmt.Sprint(i), false)
+			}
 		})
 	}
 }
