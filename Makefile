@@ -94,7 +94,7 @@ e2e-console: build ## the console in Chromium, with clients of all protocols at 
 check-deploy: ## ask promtool, systemd-analyze and docker compose what they think of deploy/
 	scripts/check-deploy.sh
 
-oracle-amqp: build ## 458 questions to RabbitMQ and to the binary, and every difference
+oracle-amqp: build ## 463 questions to RabbitMQ and to the binary, and every difference
 	compat-tests/amqp/oracle/run.sh -live
 
 oracle-amqp-short: build # the same with RabbitMQ's answers from the record, for make test

@@ -232,7 +232,7 @@ func (c *Consumer) Get(ctx context.Context) (d Delivery, ok bool, ready int64, e
 // kind NotFound (the queue or group was deleted), Closed, Corrupt (a message cannot be read
 // here; others may be able to).
 func (c *Consumer) Take(dst []Delivery, limit int) ([]Delivery, error) {
-	taken := len(dst)
+	taken, skipped := len(dst), int64(0)
 	for ; limit > 0; limit-- {
 		h, ok, err := c.pop()
 		if err != nil {
@@ -250,12 +250,14 @@ func (c *Consumer) Take(dst []Delivery, limit int) ([]Delivery, error) {
 		}
 		if !found { // settled by everybody meanwhile, or a gap that its producer left
 			c.all.send(toHub{kind: hubSettle, queue: c.spec.Queue, group: c.spec.Group, receipts: []Receipt{h.Receipt}})
+			skipped++
 			limit++
 			continue
 		}
 		dst = append(dst, d)
 	}
-	c.grant(int64(len(dst) - taken))
+	c.grant(int64(len(dst)-taken) + skipped)
+	c.Grant(skipped) // where that is what there will be in all, nobody had them
 	return dst, nil
 }
 
@@ -348,12 +350,20 @@ func (r *Router) Extend(ctx context.Context, p Principal, q core.QueueID, group 
 }
 
 // Cancel ends deliveries. What was delivered stays with the consumer until it settles it,
-// the lease ends, or Close. What was not taken goes back.
+// the lease ends, or Close. What was not taken goes back. Others that want to be alone with the queue
+// need not wait for any of that.
 func (c *Consumer) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stopLocked() {
+		c.sendLocked(toHub{kind: hubCancel}) // once more: see dispatch.Group.Cancel
+	}
+}
+
+// stopLocked ends deliveries; false when they have ended. What was not taken goes back.
+func (c *Consumer) stopLocked() bool {
 	if c.cancelled {
-		return
+		return false
 	}
 	c.cancelled = true
 	c.sendLocked(toHub{kind: hubCancel})
@@ -364,13 +374,16 @@ func (c *Consumer) Cancel() {
 		c.err = core.E(core.Closed, "the consumer was cancelled")
 	}
 	c.notify()
+	return true
 }
 
 // Close ends the consumer. Deliveries that it has not settled are delivered again, unless
-// they have leases: those run on. What was not taken goes back at once. It may be called
-// again.
+// they have leases: those run on. What was not taken goes back at once. Others that want to be alone
+// with the queue get what it holds first. It may be called again.
 func (c *Consumer) Close() {
-	c.Cancel()
+	c.mu.Lock()
+	c.stopLocked()
+	c.mu.Unlock()
 	if c.spec.Lease == 0 {
 		c.all.remove(c)
 		return

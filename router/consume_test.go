@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,6 +129,53 @@ func TestSeveralRecordsInABatch(t *testing.T) {
 	c := consume(t, r, router.ConsumeSpec{Queue: q.ID})
 	for _, v := range []string{"a", "b", "c", "d"} {
 		next(t, c, v, false)
+	}
+}
+
+// TestTheNextOneAlone has a queue that serves one consumer at a time change hands: at once where its
+// consumer is cancelled, whatever that still holds, and in order where it closes.
+func TestTheNextOneAlone(t *testing.T) {
+	for name, exclusive := range map[string]bool{"single active": false, "exclusive": true} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := routertest.Start(t, nil)
+			q := declare(t, r, "q", router.QueueConfig{AckConfig: router.AckConfig{SingleActive: !exclusive}})
+			publish(t, r, q, "a", "b", "c")
+			spec := router.ConsumeSpec{Queue: q.ID, Prefetch: 1, Exclusive: exclusive}
+			first := consume(t, r, spec)
+			a := next(t, first, "a", false)
+			first.Cancel()
+			second := consume(t, r, spec)
+			next(t, second, "b", false)
+			ack(t, first, a.Receipt)
+			second.Close()
+			third := consume(t, r, spec)
+			ack(t, third, next(t, third, "b", true).Receipt)
+			next(t, third, "c", false)
+		})
+	}
+}
+
+// TestGapsTakeNoCredit has producers leave gaps, which are nobody's messages.
+func TestGapsTakeNoCredit(t *testing.T) {
+	const batches, gap = 12, 3
+	for name, spec := range map[string]router.ConsumeSpec{"buffer": {Buffer: 4}, "credit": {Credit: batches}} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := routertest.Start(t, nil)
+			q := declare(t, r, "q", router.QueueConfig{})
+			for i := range batches {
+				b := routertest.Batch(t, 1000, fmt.Sprint(i))
+				binary.BigEndian.PutUint32(b[23:], gap) // the last record's offset in the batch
+				core.SetBatchCRC(b)
+				if res := routertest.Publish(r, q.ID, b); res.Err != nil {
+					t.Fatal(res.Err)
+				}
+			}
+			spec.Queue = q.ID
+			c := consume(t, r, spec)
+			for i := range batches {
+				next(t, c, fmt.Sprint(i), false)
+			}
+		})
 	}
 }
 

@@ -22,6 +22,16 @@ func (r *Router) HubEnds(q core.QueueID) (ends []core.Offset) {
 	return append(ends, g.end)
 }
 
+// HoldNews has the dispatcher hear of no queue that grows, or is too long, once this one is, which it has a group of and
+// whose id is lower than theirs, until it is let go on.
+func (r *Router) HoldNews(q core.QueueID) (goOn func()) {
+	r.hub.mu.Lock()
+	g := r.hub.groups[groupKey{queue: q}]
+	r.hub.mu.Unlock()
+	g.mu.Lock()
+	return g.mu.Unlock
+}
+
 // LeadWhileDropping has the hub drop a term, and try to lead anew while the group of a queue is not
 // dropped yet.
 func (r *Router) LeadWhileDropping(ctx context.Context, q core.QueueID) error {

@@ -198,6 +198,38 @@ func TestDropHead(t *testing.T) {
 	}
 }
 
+// What is too much because something came back is dead when that is answered, though the dispatcher has not heard
+// yet of what was confirmed in between.
+func TestDropHeadBeforeTheAnswer(t *testing.T) {
+	for name, outcome := range map[string]router.Outcome{"released": router.Release, "failed": router.Fail} {
+		t.Run(name, func(t *testing.T) {
+			r, _, _ := atRest(t)
+			other := declare(t, r, "other", router.QueueConfig{Limits: router.QueueLimits{HasMaxLength: true, MaxLength: 1}})
+			dead := declare(t, r, "dead", router.QueueConfig{})
+			q := declare(t, r, "q", router.QueueConfig{Limits: router.QueueLimits{
+				HasMaxLength: true, MaxLength: 1, HasDeadLetter: true, HasDeadLetterKey: true, DeadLetterKey: "dead",
+			}})
+			consume(t, r, router.ConsumeSpec{Queue: other.ID, Getter: true})
+			g := consume(t, r, router.ConsumeSpec{Queue: q.ID, Getter: true})
+			send(t, r, "q", plain("1"))
+			one, _, _ := get(t, g)
+			tell := r.HoldNews(other.ID)
+			defer tell()
+			send(t, r, "other", plain("the news of it comes first,"))
+			send(t, r, "other", plain("and that it is too long"))
+			send(t, r, "q", plain("2"))
+			answered := make(chan error, 1)
+			g.Settle(outcome, 0, []router.Receipt{one.Receipt}, func(_ []core.Kind, err error) { answered <- err })
+			if err := <-answered; err != nil {
+				t.Fatal(err)
+			}
+			if c, err := r.CountQueue(timeout(t), dead.ID, ""); err != nil || c.Ready != 1 {
+				t.Fatalf("%+v, %v: nothing is dead", c, err)
+			}
+		})
+	}
+}
+
 // A queue that refuses what is too much takes more when consumers hold some of it.
 func TestRejectPublish(t *testing.T) {
 	r, _, _ := atRest(t)

@@ -75,9 +75,33 @@ func (t *transaction) publish(out *publishing, keys []string) error {
 	if t.bytes+len(out.batch.b) > maxTxBytes || len(t.publishes) == maxTxPublishes {
 		return soft(spec.PreconditionFailed, "a transaction of more than %d messages or %d bytes", maxTxPublishes, maxTxBytes)
 	}
+	if !t.ch.keep(out.cost) {
+		return soft(spec.PreconditionFailed, "transactions that are open have half of the memory for messages")
+	}
 	t.bytes += len(out.batch.b)
 	t.publishes, t.keys = append(t.publishes, out), append(t.keys, keys)
 	return nil
+}
+
+// keep counts a publish of the channel's transaction in the memory of all; false where there is too little.
+func (ch *channel) keep(n int) bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.over { // nobody would give it back
+		return true
+	}
+	counted, ok := ch.conn.srv.memory.keep(n)
+	ch.kept += counted
+	return ok
+}
+
+// letGo gives back what the channel's transaction has of the memory of all.
+func (ch *channel) letGo() {
+	ch.mu.Lock()
+	n := ch.kept
+	ch.kept = 0
+	ch.mu.Unlock()
+	ch.conn.srv.memory.letGo(n)
 }
 
 // settle keeps what was said of deliveries for the commit.
@@ -97,6 +121,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	ch := t.ch
 	publishes, keys, answers := t.publishes, t.keys, t.answers
 	*t = transaction{ch: ch}
+	defer ch.letGo()
 	var ops []router.TxOp
 	now := ch.conn.srv.now()
 	for i, out := range publishes {
@@ -184,4 +209,5 @@ func (t *transaction) rollback() {
 	}
 	ch.mu.Unlock()
 	*t = transaction{ch: ch}
+	ch.letGo()
 }

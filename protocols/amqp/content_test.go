@@ -43,6 +43,30 @@ func delivered(r core.Record, after int64) outgoing {
 	return out
 }
 
+// Of a message that died twice the first death took the expiration, wherever it is in the list since it came again.
+func TestOriginalExpiration(t *testing.T) {
+	p := present(t, spec.Properties{Expiration: "60000"})
+	r := stored(t, &spec.BasicPublish{RoutingKey: "a"}, &p, nil, false)
+	first := router.Death{Queue: core.TopicName("a"), Reason: router.DeathExpired, Count: 2, First: true}
+	second := router.Death{Queue: core.TopicName("b"), Reason: router.DeathRejected, Count: 1}
+	for _, deaths := range [][]router.Death{{first, second}, {second, first}} {
+		var out outgoing
+		out.read(&router.Delivery{Record: r, Deaths: deaths}, router.Classic, testTime, false)
+		entries, _ := out.props.Headers.Get("x-death")
+		for i := range entries.Len() {
+			entry := entries.At(i).Table()
+			queue, _ := entry.Get("queue")
+			expiration, has := entry.Get("original-expiration")
+			if has != (queue.Str() == "a") || has && expiration.Str() != "60000" {
+				t.Errorf("%v", entry)
+			}
+		}
+		if entries.Len() != 2 {
+			t.Errorf("%v", entries)
+		}
+	}
+}
+
 var everyProperty = spec.Properties{
 	ContentType: "text/plain", ContentEncoding: "gzip", DeliveryMode: 2, Priority: 5, CorrelationID: "c\x00\xff",
 	ReplyTo: "q", Expiration: "60000", MessageID: "m", Timestamp: 1_600_000_000, Type: "t", UserID: "guest", AppID: "a",

@@ -8,8 +8,8 @@ import (
 	"polylog/router"
 )
 
-// getter takes single messages of a queue for basic.get. A channel has one for each queue that
-// it gets from.
+// getter takes single messages of a queue for basic.get. A channel keeps one for each queue that
+// it gets from, up to maxGetters.
 type getter struct {
 	share
 	queue core.QueueID
@@ -26,6 +26,9 @@ func (g *getter) txQueue() core.QueueID { return g.queue }
 
 // close implements holder.
 func (g *getter) close() { g.from.Close() }
+
+// maxGetters bounds the getters that a channel keeps: the leader keeps a queue at work for each.
+const maxGetters = 16
 
 // getter finds or makes the channel's getter of a queue.
 func (ch *channel) getter(ctx context.Context, q *router.Queue) (*getter, error) {
@@ -45,13 +48,22 @@ func (ch *channel) getter(ctx context.Context, q *router.Queue) (*getter, error)
 	g.timeout = ch.conn.ackTimeout(q, nil)
 	ch.mu.Lock()
 	alive := ch.addHolderLocked(g)
+	extra := core.QueueID(0)
 	if alive {
 		if ch.getters == nil {
 			ch.getters = map[core.QueueID]*getter{}
 		}
+		if len(ch.getters) == maxGetters {
+			for extra = range ch.getters {
+				break // any of them
+			}
+		}
 		ch.getters[q.ID] = g
 	}
 	ch.mu.Unlock()
+	if extra != 0 {
+		ch.forgetGetter(extra)
+	}
 	if !alive {
 		from.Close()
 	}
@@ -94,7 +106,7 @@ func (ch *channel) get(ctx context.Context, q *router.Queue, noAck bool) error {
 	return nil
 }
 
-// forgetGetter closes a getter that failed, once nothing of it is held any more.
+// forgetGetter closes a getter that failed, or is one too many, once nothing of it is held any more.
 func (ch *channel) forgetGetter(q core.QueueID) {
 	ch.mu.Lock()
 	g := ch.getters[q]

@@ -19,6 +19,7 @@ type memory struct {
 
 	mu      sync.Mutex // guards what follows
 	bytes   int64
+	kept    int64 // of bytes: by transactions that are open
 	uploads map[*upload]struct{}
 	waiting []*waiter // in turn
 }
@@ -54,6 +55,28 @@ func (m *memory) add(n int) {
 	m.mu.Unlock()
 }
 
+// keep counts n bytes of a transaction, which its client may leave open for ever: half of all are for those that are
+// open, and false says that they have no more. What is counted is given back by letGo.
+func (m *memory) keep(n int) (counted int, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counted = int(min(int64(n), m.limit/2))
+	if m.kept+int64(counted) > m.limit/2 {
+		return 0, false
+	}
+	m.kept += int64(counted)
+	m.bytes += int64(counted)
+	return counted, true
+}
+
+func (m *memory) letGo(counted int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept -= int64(counted)
+	m.bytes -= int64(counted)
+	m.admitLocked()
+}
+
 // enter is nil when a message may begin, else what to wait for.
 func (m *memory) enter() *waiter {
 	m.mu.Lock()
@@ -87,12 +110,12 @@ func (m *memory) waitLocked(w *waiter, at int) *waiter {
 }
 
 // fitsLocked reports whether there is memory. For what is larger than the limit that is when
-// nothing else is held.
+// nothing else is held, but by transactions: one may need it to end.
 func (m *memory) fitsLocked(w *waiter) bool {
 	if w.upload == nil {
 		return m.bytes < m.limit
 	}
-	return m.bytes+min(w.upload.size, m.limit) <= m.limit
+	return m.bytes+w.upload.size <= m.limit || m.bytes == m.kept
 }
 
 func (m *memory) beginLocked(u *upload) {

@@ -68,6 +68,27 @@ func TestLargeMessagesInTurn(t *testing.T) {
 	}
 }
 
+// TestTransactionsAndMemory: what a transaction has published counts until it ends, up to a half of all. Nobody waits for
+// it, whatever he publishes, and one message alone may be of any size.
+func TestTransactionsAndMemory(t *testing.T) {
+	f := start(t, func(o *Options) { o.MessageMemory = 1 << 20 })
+	large := make([]byte, 3<<19)
+	c := f.channel()
+	c.send(1, &spec.TxSelect{})
+	recv[*spec.TxSelectOk](c, 1)
+	c.publish(1, &spec.BasicPublish{RoutingKey: "k"}, &spec.Properties{}, large)
+	c.send(1, &spec.TxCommit{})
+	recv[*spec.TxCommitOk](c, 1)
+	c.publish(1, &spec.BasicPublish{RoutingKey: "k"}, &spec.Properties{}, []byte("small"))
+	waitFor(t, func() bool { return f.server.memory.held() > publishCost })
+	if err := f.confirming().publishedLarge(large); err != nil {
+		t.Fatal(err)
+	}
+	c.publish(1, &spec.BasicPublish{RoutingKey: "k"}, &spec.Properties{}, large)
+	c.channelClosed(1, 406, "PRECONDITION_FAILED - transactions that are open have half of the memory for messages", spec.BasicPublishID)
+	waitFor(t, func() bool { return f.server.memory.held() == 0 })
+}
+
 // TestMemoryTurns is who gets memory when, without connections.
 func TestMemoryTurns(t *testing.T) {
 	m := memory{limit: 100, uploads: map[*upload]struct{}{}}

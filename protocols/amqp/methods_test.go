@@ -627,6 +627,32 @@ func TestConsume(t *testing.T) {
 	f.counted("q", 2, 0) // given back
 }
 
+// A connection whose lease is lost owns nothing any more, and can own nothing: it ends.
+func TestLostLease(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.declare(1, &spec.QueueDeclare{Queue: "excl", Exclusive: true})
+	if _, err := f.router.AcquireLease(t.Context(), f.serving(c).name, true); err != nil {
+		t.Fatal(err)
+	}
+	c.told(320, "CONNECTION_FORCED - the exclusive queues were deleted: the leader had not reached this node for too long", 0)
+}
+
+// RabbitMQ's delivery limit of 0 is the lowest there is.
+func TestDeliveryLimitZero(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q", Durable: true, Arguments: message.Table{
+		header("x-queue-type", message.String("quorum")), header("x-delivery-limit", number32(0)),
+	}})
+	c.put(1, "q", "a")
+	for range 2 {
+		c.send(1, &spec.BasicReject{DeliveryTag: c.get(1, "q", "a").DeliveryTag, Requeue: true})
+	}
+	c.empty(1, "q")
+}
+
 // Exclusive queues go with their connection, auto-delete queues with their last consumer.
 func TestQueuesThatGo(t *testing.T) {
 	f := start(t, nil)
@@ -713,6 +739,32 @@ func TestTopicAsExchange(t *testing.T) {
 	head, err := f.router.Head(topic.Partitions[0])
 	if err != nil || head.End != 4 {
 		t.Fatalf("%+v, %v", head, err)
+	}
+}
+
+// A channel keeps few getters, but those that hold something.
+func TestGettersAreBounded(t *testing.T) {
+	f := start(t, nil)
+	c := f.channel()
+	c.confirmed(1)
+	c.declare(1, &spec.QueueDeclare{Queue: "q"})
+	c.put(1, "q", "a")
+	held := c.get(1, "q", "a")
+	for i := range 3 * maxGetters {
+		name := fmt.Sprint("q", i)
+		c.declare(1, &spec.QueueDeclare{Queue: name})
+		c.empty(1, name)
+	}
+	ch := f.serving(c).channels[1]
+	ch.mu.Lock()
+	getters, holders := len(ch.getters), len(ch.holders)
+	ch.mu.Unlock()
+	if getters != maxGetters || holders > maxGetters+1 {
+		t.Errorf("%d getters, %d holders", getters, holders)
+	}
+	c.send(1, &spec.BasicNack{DeliveryTag: held.DeliveryTag, Requeue: true})
+	if m := c.get(1, "q", "a"); !m.Redelivered {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -64,6 +64,10 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 	if m.Mandatory {
 		out.mandatory = &returnable{routingKey: m.RoutingKey, props: *p, body: bytes.Clone(body)}
 	}
+	out.cost = publishCost + cap(buf.b)
+	if m.Mandatory {
+		out.cost += len(body)
+	}
 	if ch.tx != nil {
 		if err := c.mayExchange(router.OpWrite, m.Exchange); err != nil {
 			return err
@@ -74,10 +78,6 @@ func (ch *channel) publish(ctx context.Context, m *spec.BasicPublish, p *spec.Pr
 		return ch.tx.publish(out, slices.Clone(in.keys))
 	}
 	out.seq = ch.confirms.number()
-	out.cost = publishCost + cap(buf.b)
-	if m.Mandatory {
-		out.cost += len(body)
-	}
 	c.flight.add(out.cost)
 	c.srv.router.PublishTo(c.principal, to, buf.b, out.done)
 	return nil
@@ -90,7 +90,7 @@ type publishing struct {
 	ctx       context.Context //nolint:containedctx // of the connection, for what is done when the message is there
 	exchange  core.Name
 	batch     *buffer     // the router's until done
-	cost      int         // that it counts for in the connection's flight, bytes
+	cost      int         // that it counts for in the connection's flight, or its transaction, bytes
 	at        int64       // ms, when it came
 	expires   int64       // ms, as the batch says it; 0: never
 	seq       uint64      // its number for confirms; 0: none is wanted

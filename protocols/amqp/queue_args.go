@@ -210,8 +210,10 @@ func limitsOf(args message.Table) (l router.QueueLimits) {
 	l.DeadLetterExchange, l.HasDeadLetter = text(argDeadExchange)
 	l.DeadLetterKey, l.HasDeadLetterKey = text(argDeadKey)
 	if n, has := number(argDeliveryLimit); has {
-		// A queue's 0 says nothing; RabbitMQ's 0 is a limit that the first failure exceeds.
-		l.DeliveryLimit = int(min(max(n, -1), math.MaxInt32))
+		// RabbitMQ's 0 is a limit that the first failure exceeds. A queue's 0 says nothing, and 1 is next to it.
+		if l.DeliveryLimit = int(min(max(n, -1), math.MaxInt32)); n == 0 {
+			l.DeliveryLimit = 1
+		}
 	}
 	switch overflow, _ := text(argOverflow); overflow {
 	case "reject-publish":

@@ -29,6 +29,7 @@ type channelState struct {
 	// mixedTimeouts says that holders have had different timeouts.
 	mixedTimeouts bool
 	lastTag       uint64
+	kept          int            // bytes of memory that its transaction has
 	over          bool           // the channel has ended
 	left          []core.QueueID // queues that may have gone with its consumers
 }
@@ -47,6 +48,7 @@ func (ch *channel) endState() {
 	holders, replies := ch.holders, ch.replies
 	ch.holders, ch.consumers, ch.streams, ch.getters, ch.unacked, ch.replies = nil, nil, nil, nil, unacked{}, nil
 	ch.mu.Unlock()
+	ch.letGo()
 	if replies != nil {
 		ch.conn.srv.replies.remove(replies)
 	}

@@ -34,6 +34,7 @@ type consumer struct {
 	flying      int    // flights
 	first, last *flight
 	cancelled   bool // takes no more
+	yielded     bool // others need not wait until it has settled what it holds
 
 	at         *level // where it waits for its turn; nil when it can take nothing
 	prev, next *consumer
@@ -72,7 +73,7 @@ func (g *Group) Consumers() int { return len(g.consumers) }
 // others is how many consumers an exclusive one would have to share with.
 func (g *Group) others() (n int) {
 	for _, c := range g.consumers {
-		if !c.Getter {
+		if !c.Getter && c.hasPlace() {
 			n++
 		}
 	}
@@ -113,28 +114,32 @@ func (g *Group) Grant(id ConsumerID, n int64) {
 }
 
 // Cancel ends deliveries to a consumer. What it holds stays with it; when it has settled
-// all, it is gone.
+// all, it is gone. Until then nobody else is exclusive or the active one, so that the order stays;
+// unless it is cancelled once more, which gives its place up.
 func (g *Group) Cancel(id ConsumerID) {
 	c := g.consumers[id]
 	if c == nil {
 		return
 	}
-	c.cancelled = true
+	c.cancelled, c.yielded = true, c.cancelled
 	g.update(c)
 	g.leave(c)
 }
 
 // leave forgets a cancelled consumer that holds nothing, and lets another one have its
-// place.
+// place once that is free.
 func (g *Group) leave(c *consumer) {
 	if c.cancelled && c.flying == 0 {
 		delete(g.consumers, c.ID)
-		if g.exclusive == c {
-			g.exclusive = nil
-		}
+	}
+	if g.exclusive == c && !c.hasPlace() {
+		g.exclusive = nil
 	}
 	g.chooseActive()
 }
+
+// hasPlace reports whether others that want to be alone have to wait for a consumer.
+func (c *consumer) hasPlace() bool { return !c.cancelled || !c.yielded && c.flying > 0 }
 
 // Detach removes a consumer. What it held goes back, what is claimed later; where that counts as a failure, it is
 // appended to failed, but for what is claimed: it may be done.
@@ -160,7 +165,7 @@ func (g *Group) Detach(id ConsumerID, counts bool, failed []Failure) []Failure {
 
 // chooseActive sees to it that where one consumer at a time gets messages, it is one of the
 // highest priority. Another one takes its place only when it holds nothing, so that
-// the order stays.
+// the order stays, or has given its place up.
 func (g *Group) chooseActive() {
 	if !g.single {
 		return
@@ -172,11 +177,9 @@ func (g *Group) chooseActive() {
 		}
 	}
 	was := g.active
-	if was != nil && g.consumers[was.ID] == was {
-		if was.flying > 0 || !was.cancelled && best.Priority <= was.Priority {
-			g.update(was) // it may have to stop, or may go on
-			return
-		}
+	if was != nil && was.hasPlace() && (was.flying > 0 || best.Priority <= was.Priority) {
+		g.update(was) // it may have to stop, or may go on
+		return
 	}
 	if g.active = best; was != nil {
 		g.update(was)

@@ -59,6 +59,7 @@ func (p *place) fixed() place {
 type modelConsumer struct {
 	Consumer
 	cancelled bool
+	yielded   bool
 	since     int // the input that put it in line
 }
 
@@ -99,7 +100,7 @@ func (m *model) settleDown() {
 			best = c
 		}
 	}
-	if a := m.active; a == nil || m.holds(a) == 0 && (a.cancelled || best.Priority > a.Priority) {
+	if a := m.active; a == nil || a.yielded || m.holds(a) == 0 && (a.cancelled || best.Priority > a.Priority) {
 		m.active = best
 	}
 	m.inputs++
@@ -378,7 +379,7 @@ func run(t *rapid.T, g *Group, m *model) {
 			if c.Getter = rapid.IntRange(0, 5).Draw(t, "getter") == 0; c.Getter {
 				c.Exclusive = false
 			}
-			others := slices.DeleteFunc(slices.Clone(m.consumers), func(c *modelConsumer) bool { return c.Getter })
+			others := slices.DeleteFunc(slices.Clone(m.consumers), func(c *modelConsumer) bool { return c.Getter || c.yielded })
 			allowed := i < 0 && (c.Getter || len(others) == 0 || !c.Exclusive && !others[0].Exclusive)
 			if err := g.Attach(c); (err == nil) != allowed {
 				t.Fatalf("attach %+v: %v", c, err)
@@ -395,7 +396,8 @@ func run(t *rapid.T, g *Group, m *model) {
 		case 5:
 			g.Cancel(id)
 			if i >= 0 {
-				m.consumers[i].cancelled = true
+				c := m.consumers[i]
+				c.cancelled, c.yielded = true, c.cancelled
 			}
 		case 6:
 			counts := rapid.Bool().Draw(t, "counts")

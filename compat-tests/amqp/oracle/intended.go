@@ -30,6 +30,7 @@ var reasons = map[string]string{
 	"one queue":   "classic, quorum and stream are one implementation",
 	"tie":         "RabbitMQ 3.10 gives no order there",
 	"one form":    "what AMQP has two names for comes back by the one that clients agree on",
+	"limit":       "a delivery limit of 0 counts as 1",
 	"all at once": "transactions are atomic over all their queues",
 }
 

@@ -226,6 +226,10 @@ var consuming = []Probe{
 		q := e.queue("q", "d", args("x-single-active-consumer", true))
 		e.try("consume", func(ch *amqp.Channel) error { _, err := ch.Consume(q, "", false, true, false, false, nil); return err })
 	}},
+	{"a cancelled exclusive consumer that holds a message", successor("x", nil)},
+	{"a cancelled exclusive consumer that holds a message, quorum", successor("x", args("x-queue-type", "quorum"))},
+	{"a cancelled active consumer that holds a message", successor("", args("x-single-active-consumer", true))},
+	{"a cancelled active consumer that holds a message, quorum", successor("", args("x-single-active-consumer", true, "x-queue-type", "quorum"))},
 	{"get from a single active consumer's queue", func(e *env) {
 		q := e.queue("q", "d", args("x-single-active-consumer", true))
 		qq := e.queue("qq", "d", args("x-single-active-consumer", true, "x-queue-type", "quorum"))
@@ -243,6 +247,27 @@ var consuming = []Probe{
 			return err
 		})
 	}},
+}
+
+// successor asks what the next consumer of a queue that serves one at a time gets while the one before,
+// which was cancelled, has not settled what it holds. Messages that come later wake queues of 3.10, whose
+// next active consumer gets none before.
+func successor(flags string, arguments table) func(*env) {
+	return func(e *env) {
+		q := e.queue("q", "d", arguments)
+		e.fill(q, "1", "2")
+		first := e.consume(q, "first", 1, flags, nil)
+		held := first.next()
+		e.must(first.ch.Cancel("first", false))
+		next := e.consume(q, "second", 1, flags, nil)
+		e.fill(q, "3")
+		d := next.next()
+		e.say("%s is held, the next one gets %s", shown(held), shown(d))
+		e.must(held.Ack(false))
+		e.must(barrier(first.ch))
+		e.must(d.Ack(false))
+		e.say("then %s", next.several(1))
+	}
 }
 
 // settling is ack, nack, reject and recover, for classic and quorum queues.

@@ -66,6 +66,13 @@ var quorum = []Probe{
 		}
 		e.say("then %s", c.quiet())
 	}},
+	{"a limit of 0", func(e *env) {
+		q := e.queue("q", "d", args("x-queue-type", "quorum", "x-delivery-limit", int32(0)))
+		e.fill(q, "a")
+		c := e.consume(q, "", 1, "", nil)
+		e.must(c.next().Reject(true))
+		e.say("then %s", c.quiet())
+	}},
 	{"a limit and lost connections", func(e *env) {
 		q := e.queue("q", "d", args("x-queue-type", "quorum", "x-delivery-limit", int32(2)))
 		e.fill(q, "a")
