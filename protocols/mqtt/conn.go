@@ -25,7 +25,7 @@ type conn struct {
 	ended     chan struct{} // closed when the client id is free for another connection
 
 	version     byte   // 0: no CONNECT was understood yet
-	greeted     bool   // CONNACK has accepted it; guarded by Server.mu where others look
+	greeted     bool   // CONNACK has accepted it, and it has not ended; written with Server.mu held
 	client      string // written before it is claimed
 	clientBytes []byte
 	keepAlive   time.Duration     // after which a silent client is gone; 0: never
@@ -262,5 +262,8 @@ func (c *conn) end(err error) (told bool) {
 		c.closeStored()
 		c.leave()
 	}
+	c.srv.mu.Lock()
+	c.greeted = false // before its client sees the end
+	c.srv.mu.Unlock()
 	return tell
 }

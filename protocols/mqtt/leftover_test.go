@@ -328,13 +328,14 @@ func TestRoomIsForOne(t *testing.T) {
 	sub.expectMessage("last", "")
 	s.takeNoMore()
 	sub.expectMessage("a", "x")
+	sub.quiet() // it is acknowledged
 	s.mu.Lock()
-	s.reading = true // refill takes a message that waited
-	if s.roomLocked() {
-		t.Error("there is room beside that")
+	defer s.mu.Unlock()
+	for _, reading := range []bool{true, false} { // refill takes a message that waited, or does not
+		if s.reading = reading; s.roomLocked() == reading {
+			t.Errorf("room beside what is read: %v", reading)
+		}
 	}
-	s.reading = false
-	s.mu.Unlock()
 }
 
 // onRecord calls a function with each record of a log.
