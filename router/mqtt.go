@@ -279,6 +279,34 @@ func (r *Router) ReadMQTT(a *MQTTAssigned) (Delivery, error) {
 	return d, core.E(core.Corrupt, "entry %d has no record %d at %d", a.Ref.Index, a.Ref.First, a.Ref.Pos)
 }
 
+// MQTTComing says of each assigned message whether its group has it still, and will deliver it again. One that the group
+// has settled, or that is gone with its subscription, or because too much waited, is not coming; nor is one
+// that is Taken, or of no queue.
+func (r *Router) MQTTComing(as []MQTTAssigned) (coming []bool, err error) {
+	type group struct {
+		queue core.QueueID
+		name  string
+	}
+	groups := map[group]*state.Acks{}
+	coming = make([]bool, len(as))
+	for i := range as {
+		a := &as[i]
+		if a.Taken || a.Queue == 0 {
+			continue
+		}
+		g := group{a.Queue, a.Group}
+		acks, known := groups[g]
+		if !known {
+			if acks, err = r.state.Acks(a.Queue, a.Group); err != nil && core.KindOf(err) != core.NotFound {
+				return nil, err
+			}
+			groups[g] = acks // nil: there is no such group
+		}
+		coming[i] = acks != nil && a.Offset >= acks.Start && !acks.Settled.Contains(a.Offset)
+	}
+	return coming, nil
+}
+
 // CarryMQTTNames has filters get records of a topic by the name that they say in the header
 // mqtt-topic. It is to be called before the first one is published whose name does not begin
 // with the topic's name, and costs a look after the first time. Error kinds: NotFound.

@@ -13,6 +13,9 @@ func (r *Router) MQTTClients(namespace, from string, limit int) ([]*MQTTClient, 
 	return r.state.MQTTClients(namespace, from, limit)
 }
 
+// MQTTAway is how many sessions of all namespaces go on without a connection.
+func (r *Router) MQTTAway() int64 { return r.state.MQTTAway() }
+
 // AuthorizeMQTTClient checks that p may look at a client: it monitors the cluster, or the client is its own.
 func (r *Router) AuthorizeMQTTClient(p Principal, c *MQTTClient) error {
 	if c.User != "" && c.User == p.Name && p.IsUser() && r.current(&p) {

@@ -24,7 +24,8 @@ type conn struct {
 	principal router.Principal
 	ended     chan struct{} // closed when the client id is free for another connection
 
-	version     byte   // 0: no CONNECT was accepted yet
+	version     byte   // 0: no CONNECT was understood yet
+	greeted     bool   // CONNACK has accepted it, and it has not ended; written with Server.mu held
 	client      string // written before it is claimed
 	clientBytes []byte
 	keepAlive   time.Duration     // after which a silent client is gone; 0: never
@@ -120,6 +121,18 @@ func (c *conn) handle(pk *packets.Packet) error {
 		return c.publish(pk)
 	}
 	c.pub.flush() // what was published before is stored before anything else is looked at
+	err := c.handleOther(pk)
+	if !c.session.keeps || err != nil && !errors.Is(err, errDisconnected) {
+		return err
+	}
+	if owed := c.settleOwed(); err == nil {
+		err = owed
+	}
+	return err
+}
+
+// handleOther is handle for all but a PUBLISH.
+func (c *conn) handleOther(pk *packets.Packet) error {
 	switch pk.FixedHeader.Type {
 	case packets.Puback, packets.Pubrec, packets.Pubrel, packets.Pubcomp:
 		if pk.PacketID == 0 {
@@ -171,6 +184,9 @@ func (c *conn) disconnected(pk *packets.Packet) error {
 // kick ends the connection for a reason, which the client is told. It may be called from any
 // goroutine, and does not wait.
 func (c *conn) kick(why packets.Code) {
+	if why.Code == codeTakenOver.Code {
+		c.pub.intact.End() // what is not stored yet would come behind what the client publishes over its next connection
+	}
 	c.endMu.Lock()
 	defer c.endMu.Unlock()
 	if c.cause == nil {
@@ -231,7 +247,7 @@ func (c *conn) end(err error) (told bool) {
 	if c.session != nil {
 		c.session.close()
 	}
-	if tell && c.version == 5 {
+	if tell && c.greeted && c.version == 5 {
 		c.out.put(func(b []byte) []byte {
 			return appendPacket(b, &packets.Packet{
 				FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ProtocolVersion: 5, ReasonCode: why.Code,
@@ -246,5 +262,8 @@ func (c *conn) end(err error) (told bool) {
 		c.closeStored()
 		c.leave()
 	}
+	c.srv.mu.Lock()
+	c.greeted = false // before its client sees the end
+	c.srv.mu.Unlock()
 	return tell
 }

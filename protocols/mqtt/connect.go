@@ -248,6 +248,9 @@ func (c *conn) accept(pk *packets.Packet, will *router.MQTTWill, assigned bool, 
 			a.SessionExpiryInterval, a.SessionExpiryIntervalFlag = c.session.expiry, true // section 3.2.2.3.2
 		}
 	}
+	c.srv.mu.Lock()
+	c.greeted = true
+	c.srv.mu.Unlock()
 	c.out.put(func(b []byte) []byte { return appendPacket(b, &ack) })
 	c.resume(stored)
 	c.listed = c.srv.opts.Clients.Add(c.describe)

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"context"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -14,6 +15,8 @@ const (
 	optionQoS               = 3
 	optionNoLocal           = 1 << 2
 	optionRetainAsPublished = 1 << 3
+	// optionRetainedOwed is no client's: the subscription has not got all of its retained messages.
+	optionRetainedOwed = 1 << 7
 )
 
 // clientName is the client's name in the log.
@@ -42,15 +45,29 @@ func (c *conn) open(clean bool, will *router.MQTTWill) (stored *router.MQTTSessi
 func (c *conn) resume(stored *router.MQTTSession) {
 	s := c.session
 	c.pub.resume(stored.Received)
+	coming, err := c.srv.router.MQTTComing(stored.Assigned)
+	if err != nil {
+		c.failed(err)
+		return
+	}
 	s.mu.Lock()
 	for _, id := range stored.Released {
 		s.trackLocked(id, flight{phase: awaitComp, qos: 2, owed: true})
 	}
-	s.hints, s.reserved = map[hint]uint16{}, map[uint16]struct{}{}
+	s.hints, s.reserved = map[hint]hinted{}, map[uint16]struct{}{}
+	owed := map[string]bool{} // filters
+	for i := range stored.Subscriptions {
+		if at := &stored.Subscriptions[i]; at.Options&optionRetainedOwed != 0 {
+			owed[at.Filter] = true
+		}
+	}
 	for i := range stored.Assigned {
 		a := &stored.Assigned[i]
-		if !a.Taken {
-			s.hints[hint{a.Queue, a.Group, a.Offset, a.QoS}] = a.PacketID
+		if filter, retained := ofRetained(a.Group); retained {
+			coming[i] = owed[filter]
+		}
+		if coming[i] {
+			s.hints[hint{a.Queue, a.Group, a.Offset}] = hinted{a.PacketID, a.QoS}
 			s.reserved[a.PacketID] = struct{}{}
 		}
 	}
@@ -59,8 +76,11 @@ func (c *conn) resume(stored *router.MQTTSession) {
 		s.sendRelease(id, 0)
 	}
 	for i := range stored.Assigned {
-		if a := &stored.Assigned[i]; a.Taken {
+		switch a := &stored.Assigned[i]; {
+		case a.Taken:
 			s.resendTaken(a)
+		case a.QoS == 2 && !coming[i]:
+			s.release(a.PacketID, place{})
 		}
 	}
 	for i := range stored.Subscriptions {
@@ -76,7 +96,13 @@ func (c *conn) resume(stored *router.MQTTSession) {
 			c.failed(err)
 			return
 		}
+		if owed[sub.filter] && sub.share == "" {
+			s.mu.Lock()
+			s.walkLocked(&retainedWalk{sub: sub, until: c.srv.router.Applied(), owed: true})
+			s.mu.Unlock()
+		}
 	}
+	s.refill()
 }
 
 // resendTaken sends a message of a shared subscription again that is the client's alone.
@@ -85,6 +111,9 @@ func (s *session) resendTaken(a *router.MQTTAssigned) {
 	if err != nil {
 		s.srv.metrics.unreadable.Add(1)
 		s.srv.log.Error("mqtt message cannot be read", "client", s.c.client, "queue", a.Queue, "offset", a.Offset, "err", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reserved[a.PacketID] = struct{}{} // a later connection's node may be able to
 		return
 	}
 	m := &message{}
@@ -131,14 +160,18 @@ func (s *session) detach(sub *subscription) {
 	}
 }
 
-// store tells the log of a subscription, where it is to outlive the connection or is shared.
-func (c *conn) store(sub *subscription) (at router.MQTTSubscription, err error) {
+// store tells the log of a subscription, where it is to outlive the connection or is shared; and whether retained messages
+// are owed to it.
+func (c *conn) store(sub *subscription, owed bool) (at router.MQTTSubscription, err error) {
 	at = router.MQTTSubscription{Filter: sub.filter, Share: sub.share, Options: sub.qos, ID: uint32(sub.id)}
 	if sub.noLocal {
 		at.Options |= optionNoLocal
 	}
 	if sub.retainAsPublished {
 		at.Options |= optionRetainAsPublished
+	}
+	if owed {
+		at.Options |= optionRetainedOwed
 	}
 	if !c.session.keeps && sub.share == "" {
 		return at, nil
@@ -176,13 +209,46 @@ func (c *conn) closeStored() {
 	}
 	ctx, cancel := context.WithTimeout(c.srv.ctx, leaseTimeout)
 	defer cancel()
-	err := c.srv.router.CloseMQTTSession(ctx, c.lease, router.MQTTClose{Expiry: s.expiry, Will: !c.polite, Sent: s.unacked})
+	how := router.MQTTClose{Expiry: s.expiry, Will: !c.polite, Sent: s.unacked}
+	err := c.srv.router.CloseMQTTSession(ctx, c.lease, how)
+	// A client that has taken its will back does not wait for us, and must not have it published for want of a leader.
+	for c.greeted && c.polite && leaderless(err) && c.pause(ctx) {
+		c.srv.log.Debug("mqtt session is closed again", "client", c.client, "err", err)
+		err = c.srv.router.CloseMQTTSession(ctx, c.lease, how)
+	}
 	if err != nil && core.KindOf(err) != core.Fenced {
 		c.srv.log.Warn("mqtt session is closed by its lease", "client", c.client, "err", err)
 	}
 }
 
-// resume takes over packet ids of an earlier connection.
+// leaderless reports whether a session's end is to be told again: nobody led just then, or it may have been heard all the
+// same, and the second time changes nothing.
+func leaderless(err error) bool {
+	switch core.KindOf(err) { //nolint:exhaustive // the others stay
+	case core.Unavailable, core.NotLeader, core.Uncertain:
+		return true
+	}
+	return false
+}
+
+// closeAgain is how long it takes until that.
+const closeAgain = 100 * time.Millisecond
+
+// pause waits, and reports whether there is time left. A server that stops has none.
+func (c *conn) pause(ctx context.Context) bool {
+	t := time.NewTimer(closeAgain)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-c.srv.quit:
+	}
+	return false
+}
+
+// resume takes over packet ids of an earlier connection. They do not count against the receive maximum, which is a
+// connection's (section 4.9).
 func (p *publisher) resume(ids []uint16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +257,6 @@ func (p *publisher) resume(ids []uint16) {
 			p.exactly = map[uint16]exactState{}
 		}
 		p.exactly[id] = exactStored
-		p.unacked++
 	}
 }
 

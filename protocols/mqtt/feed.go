@@ -14,7 +14,7 @@ import (
 // a member of the session's own group, or of one that several sessions share.
 type feed struct {
 	sub      atomic.Pointer[subscription] // the client may change it
-	consumer *router.Consumer             // nil: of a message that is the client's alone
+	consumer *router.Consumer             // nil: of a message that is the client's alone, or retained
 	queue    core.QueueID
 	group    string
 	shared   bool
@@ -22,10 +22,11 @@ type feed struct {
 	sent     map[core.Offset]uint16 // packet ids of what is on its way; guarded alike
 }
 
-// place is where a message of a feed is. Its zero value is of no feed.
+// place is where a message of a feed is, or a retained one. Its zero value is of neither.
 type place struct {
 	feed    *feed
 	receipt router.Receipt
+	walk    *retainedWalk // that has brought it
 }
 
 // feedBuffer is how many messages of one feed wait here.
@@ -126,14 +127,29 @@ func (s *session) drain() {
 			}
 		}
 		s.turn++
+		s.takeNoMore()
 	}
 }
 
-// room reports whether a message may be sent now.
+// room reports whether a message may be sent now. If so there is room for it until drain asks again, or takes no more.
 func (s *session) room() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.ended && s.roomLocked()
+	s.taking = false
+	s.taking = !s.ended && s.roomLocked()
+	return s.taking
+}
+
+// takeNoMore leaves what room there is to others, who may have found none meanwhile.
+func (s *session) takeNoMore() {
+	s.mu.Lock()
+	s.taking = false
+	waiting := len(s.queue)+len(s.walks) > 0
+	s.mu.Unlock()
+	if waiting {
+		s.sendRetained()
+		s.sendQueued()
+	}
 }
 
 // readFrom notes which feed was read last: no other one keeps a batch in memory.
@@ -146,7 +162,8 @@ func (s *session) readFrom(f *feed) {
 
 // fromFeed sends one message of a feed, or settles it where it is not for the client.
 func (s *session) fromFeed(f *feed, d *router.Delivery) {
-	if d.Redelivered && s.renew(place{f, d.Receipt}) {
+	at := place{feed: f, receipt: d.Receipt}
+	if d.Redelivered && s.renew(at) {
 		return
 	}
 	sub := f.sub.Load()
@@ -158,16 +175,19 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 	if sub.id != 0 {
 		out.ids = []int{sub.id}
 	}
-	at := place{f, d.Receipt}
+	before, again := s.hintOf(at)
+	if again {
+		out.qos = before.qos // as it went then, whatever the subscription says by now
+	}
 	switch {
 	case m.expired(now), sub.noLocal && string(m.client) == s.c.client:
-		s.settle(at)
+		s.pass(at)
 		return
 	case !s.mayRead(name, at):
 		return
 	case publishSize(m, &out) > s.maxPacket:
 		s.srv.metrics.tooLarge.Add(1)
-		s.settle(at)
+		s.pass(at)
 		return
 	case out.qos == 0:
 		s.deliverOnce(m, &out)
@@ -179,23 +199,43 @@ func (s *session) fromFeed(f *feed, d *router.Delivery) {
 		s.mu.Unlock()
 		return
 	}
-	known, again := s.takeHintLocked(f, d.Offset, out.qos)
 	out.dup = again || d.Redelivered && !f.shared
-	if out.packetID = known; !again {
-		out.packetID = s.nextIDLocked()
-	}
-	s.trackLocked(out.packetID, flight{qos: out.qos, at: at})
-	next := &lined{m: m, d: out, size: publishSize(m, &out), ready: again || out.qos == 1}
-	s.line = append(s.line, next)
-	s.lined += next.size
-	s.sendLineLocked()
+	s.taking = false
+	next := s.lineUpLocked(m, out, at)
 	s.mu.Unlock()
-	if next.ready {
-		return
+	if next != nil {
+		s.assign([]*lined{next})
 	}
-	// What is sent with QoS 2 must have the same packet id when it comes again.
-	as := []router.MQTTAssigned{{PacketID: out.packetID, QoS: 2, Queue: f.queue, Group: f.group, Offset: d.Offset}}
-	s.srv.router.AssignMQTT(s.c.lease, as, func(kinds []core.Kind, err error) { s.assigned(next, kinds, err) })
+}
+
+// lineUpLocked has a message sent in its turn, with the packet id that it was sent with before, if it was. What it returns,
+// if not nil, is to be assigned first.
+func (s *session) lineUpLocked(m *message, d delivery, at place) *lined {
+	before, again := s.hints[at.hint()]
+	if d.packetID = before.id; again {
+		s.forgetHintLocked(at)
+	} else if d.packetID = s.nextIDLocked(); d.packetID == 0 {
+		return nil
+	}
+	s.trackLocked(d.packetID, flight{qos: d.qos, at: at})
+	l := &lined{m: m, d: d, at: at, size: publishSize(m, &d), ready: again || d.qos == 1}
+	s.line = append(s.line, l)
+	s.lined += l.size
+	s.sendLineLocked()
+	if l.ready {
+		return nil
+	}
+	return l
+}
+
+// assign notes packet ids in the log: what is sent with QoS 2 must have the same one when it comes again.
+func (s *session) assign(ls []*lined) {
+	as := make([]router.MQTTAssigned, len(ls))
+	for i, l := range ls {
+		f := l.at.feed
+		as[i] = router.MQTTAssigned{PacketID: l.d.packetID, QoS: 2, Queue: f.queue, Group: f.group, Offset: l.at.receipt.Offset}
+	}
+	s.srv.router.AssignMQTT(s.c.lease, as, func(kinds []core.Kind, err error) { s.assigned(ls, kinds, err) })
 }
 
 // renew reports whether a message that comes again is on its way to the client over this very
@@ -218,6 +258,7 @@ func (s *session) renew(at place) bool {
 type lined struct {
 	m     *message
 	d     delivery
+	at    place
 	size  int // bytes
 	ready bool
 	gone  bool // it is not to be sent
@@ -237,8 +278,8 @@ func (s *session) sendLineLocked() {
 	}
 }
 
-// assigned is told that the packet id of a message of QoS 2 is in the log.
-func (s *session) assigned(l *lined, kinds []core.Kind, err error) {
+// assigned is told that packet ids of messages of QoS 2 are in the log.
+func (s *session) assigned(ls []*lined, kinds []core.Kind, err error) {
 	if err != nil {
 		s.c.failed(err)
 		return
@@ -248,10 +289,12 @@ func (s *session) assigned(l *lined, kinds []core.Kind, err error) {
 	if s.ended {
 		return
 	}
-	if l.ready = true; kinds[0] != core.OK { // it is somebody else's by now
-		l.gone = true
-		s.untrackLocked(l.d.packetID)
-		s.pumpLocked()
+	for i, l := range ls {
+		if l.ready = true; kinds[i] != core.OK { // it is somebody else's by now
+			l.gone = true
+			s.untrackLocked(l.d.packetID)
+			s.pumpLocked()
+		}
 	}
 	s.sendLineLocked()
 }
@@ -261,22 +304,62 @@ func (s *session) settle(at place) {
 	at.feed.consumer.Settle(router.Done, 0, []router.Receipt{at.receipt}, nil)
 }
 
-// hint is a packet id that a message was sent with over an earlier connection.
+// pass has a message pass the client by. One that went with QoS 2 over an earlier connection the client may have: its
+// packet id is in use until PUBREL and PUBCOMP have ended it, on both sides.
+func (s *session) pass(at place) {
+	before, was := s.hintOf(at)
+	if was {
+		s.mu.Lock()
+		s.forgetHintLocked(at)
+		s.mu.Unlock()
+	}
+	if before.qos == 2 {
+		s.release(before.id, at)
+	} else {
+		s.settle(at)
+	}
+}
+
+// release ends a message that an earlier connection sent with QoS 2, and that will not be sent again.
+func (s *session) release(id uint16, at place) {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return
+	}
+	s.trackLocked(id, flight{phase: awaitRel, qos: 2, at: at})
+	s.mu.Unlock()
+	s.srv.router.ReceivedMQTT(s.c.lease, id, false, func(err error) { s.owe(id, false, err) })
+}
+
+// hint is a message that was sent over an earlier connection.
 type hint struct {
 	queue  core.QueueID
 	group  string
 	offset core.Offset
-	qos    byte
 }
 
-// takeHintLocked is the packet id that a message was sent with before.
-func (s *session) takeHintLocked(f *feed, at core.Offset, qos byte) (id uint16, was bool) {
-	h := hint{f.queue, f.group, at, qos}
-	if id, was = s.hints[h]; was {
-		delete(s.hints, h)
-		delete(s.reserved, id)
-	}
-	return id, was
+// hinted is how it was sent.
+type hinted struct {
+	id  uint16
+	qos byte
+}
+
+func (at place) hint() hint { return hint{at.feed.queue, at.feed.group, at.receipt.Offset} }
+
+// hintOf is how a message was sent before, if it was.
+func (s *session) hintOf(at place) (before hinted, was bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, was = s.hints[at.hint()]
+	return before, was
+}
+
+// forgetHintLocked has the packet id of a message be what else the caller makes of it.
+func (s *session) forgetHintLocked(at place) {
+	h := at.hint()
+	delete(s.reserved, s.hints[h].id)
+	delete(s.hints, h)
 }
 
 // trackLocked notes what is on its way to the client.
@@ -287,6 +370,9 @@ func (s *session) trackLocked(id uint16, fl flight) {
 	s.sends++
 	fl.order = s.sends
 	s.inflight[id] = fl
+	if w := fl.at.walk; w != nil {
+		w.open++
+	}
 	if f := fl.at.feed; f != nil {
 		if f.sent == nil {
 			f.sent = map[core.Offset]uint16{}
@@ -301,8 +387,11 @@ func (s *session) untrackLocked(id uint16) {
 	delete(s.inflight, id)
 }
 
-// leave has a feed forget what is on its way no more. The session's mu is held.
+// leave has a feed, or a walk, forget what is on its way no more. The session's mu is held.
 func (at place) leave() {
+	if at.walk != nil {
+		at.walk.open--
+	}
 	if at.feed != nil {
 		delete(at.feed.sent, at.receipt.Offset)
 	}

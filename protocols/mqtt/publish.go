@@ -25,7 +25,7 @@ type publisher struct {
 	mu      sync.Mutex    // guards what follows
 	room    sync.Cond     // on mu: flying fell
 	flying  int           // bytes that are on their way to the log
-	intact  core.Sequence // of QoS 1 and 2: it ends when one has failed, which its client sends again
+	intact  core.Sequence // of QoS 1 and 2: it ends when one has failed, or the client has another connection, and sends it again
 	acks    []pendingAck
 	first   uint64                // the number of acks[0]
 	exactly map[uint16]exactState // QoS 2 packet ids until their PUBREL
@@ -351,7 +351,7 @@ func (p *publisher) complete(id uint16, reason byte) {
 	defer p.mu.Unlock()
 	if _, there := p.exactly[id]; there && reason == 0 {
 		delete(p.exactly, id)
-		p.unacked--
+		p.unacked = max(p.unacked-1, 0) // it may be one of an earlier connection
 	}
 	p.c.out.put(func(b []byte) []byte { return appendAck(b, p.c.version, packets.Pubcomp, id, reason) })
 }

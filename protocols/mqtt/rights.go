@@ -65,7 +65,7 @@ func (s *session) mayRead(name string, at place) bool {
 		s.mu.Unlock()
 		s.closeFeed(f)
 	default:
-		s.settle(at)
+		s.pass(at)
 	}
 	return false
 }

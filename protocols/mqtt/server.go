@@ -155,6 +155,18 @@ func (s *Server) connected() int {
 	return len(s.conns)
 }
 
+// greeted is the number of clients that are connected now.
+func (s *Server) greeted() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		if c.greeted {
+			n++
+		}
+	}
+	return n
+}
+
 // register takes up a connection, unless there are too many or the server stops.
 func (s *Server) register(c *conn) bool {
 	s.mu.Lock()

@@ -30,18 +30,20 @@ type session struct {
 	subs     map[string]*subscription
 	inflight map[uint16]flight
 	sends    uint64              // of the message that was sent last
-	hints    map[hint]uint16     // packet ids of what an earlier connection sent
-	reserved map[uint16]struct{} // those ids
+	hints    map[hint]hinted     // what an earlier connection sent, and this one has not yet
+	reserved map[uint16]struct{} // the packet ids of those
 	feeds    []*feed
 	line     []*lined // of feeds, not yet sent
 	lined    int      // bytes of line
 	wanted   bool     // there may be something to take
+	taking   bool     // drain is about to take a message, for which there is room
 	pumping  bool     // drain is at work
 	lastID   uint16
 	queue    []queued // QoS 1 and 2 messages that wait, in order
 	waiting  int64    // bytes of their payloads
 	walks    []*retainedWalk
-	reading  bool // refill is at work: what comes must queue up
+	owing    []*retainedWalk // those that the log knows of
+	reading  bool            // refill is at work: what comes must queue up
 	ended    bool
 	unacked  []router.MQTTAssigned // when it has ended: what CloseMQTTSession is told
 	records  recordCache           // of refill
@@ -104,7 +106,7 @@ func (s *session) close() {
 		s.untrackLocked(l.d.packetID) // it was not sent
 	}
 	s.unacked = s.unackedLocked()
-	s.subs, s.queue, s.inflight, s.walks, s.feeds, s.line = nil, nil, nil, nil, nil, nil
+	s.subs, s.queue, s.inflight, s.walks, s.owing, s.feeds, s.line = nil, nil, nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, f := range feeds {
 		f.consumer.Close()
@@ -133,7 +135,7 @@ func (s *session) deliver(m *message, at queued) {
 	switch {
 	case s.ended:
 	case len(s.queue) == 0 && !s.reading && s.roomLocked():
-		s.sendLocked(m, &d)
+		s.sendLocked(m, &d, place{})
 	case s.fullLocked():
 		s.srv.metrics.overflowed.Add(1)
 	default:
@@ -169,20 +171,35 @@ func (s *session) deliverOnce(m *message, d *delivery) {
 // roomLocked reports whether a message of QoS 1 or 2 may be sent. One more than there is room for
 // may, so a client that does not read costs highWater and one message.
 func (s *session) roomLocked() bool {
-	return len(s.inflight) < s.window && s.lined+s.c.out.unsent() < highWater
+	promised := 0
+	for _, one := range [...]bool{s.taking, s.reading} {
+		if one {
+			promised++
+		}
+	}
+	return len(s.inflight)+promised < s.window && s.lined+s.c.out.unsent() < highWater
 }
 
 // sendLocked sends a message with QoS 1 or 2.
-func (s *session) sendLocked(m *message, d *delivery) {
-	d.packetID = s.nextIDLocked()
-	s.trackLocked(d.packetID, flight{qos: d.qos})
+func (s *session) sendLocked(m *message, d *delivery, at place) {
+	if d.packetID = s.nextIDLocked(); d.packetID == 0 {
+		return
+	}
+	s.trackLocked(d.packetID, flight{qos: d.qos, at: at})
 	s.c.out.put(func(b []byte) []byte { return s.appendPublish(b, m, d) })
 	s.srv.metrics.sent[d.qos].Add(1)
 }
 
-// nextIDLocked is a packet id that is not in use. There is one, as the window is smaller
-// than their number.
+// packetIDs is how many there are.
+const packetIDs = 1<<16 - 1
+
+// nextIDLocked is a packet id that is not in use. The window is far smaller than their number, so there is one, unless
+// very many are of messages that earlier connections sent: then it is 0, and the connection ends.
 func (s *session) nextIDLocked() uint16 {
+	if len(s.inflight)+len(s.reserved) >= packetIDs {
+		s.c.kick(packets.ErrQuotaExceeded)
+		return 0
+	}
 	for {
 		if s.lastID++; s.lastID == 0 {
 			continue // MQTT-2.2.1-2
@@ -229,9 +246,9 @@ func (s *session) freed(id uint16, err error) {
 		return
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.untrackLocked(id)
-	s.mu.Unlock()
-	s.pump()
+	s.pumpLocked() // all that waits: the log's goroutine reads nothing
 }
 
 // received is a PUBREC (section 3.5).
@@ -297,6 +314,11 @@ func (s *session) sendRelease(id uint16, reason byte) {
 func (s *session) refill() {
 	s.sendRetained()
 	s.pump()
+	s.sendQueued()
+}
+
+// sendQueued is refill for what the fan-out left.
+func (s *session) sendQueued() {
 	for {
 		s.mu.Lock()
 		if s.reading || s.ended || len(s.queue) == 0 || !s.roomLocked() {
@@ -317,6 +339,9 @@ func (s *session) refill() {
 			s.queue = nil
 			s.records = recordCache{}
 		}
+		if len(s.feeds)+len(s.walks) > 0 {
+			s.pumpLocked() // the room may be theirs: it was not for sure
+		}
 		s.mu.Unlock()
 	}
 }
@@ -336,7 +361,7 @@ func (s *session) resume(at *queued) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		s.sendLocked(m, &d)
+		s.sendLocked(m, &d, place{})
 	}
 }
 

@@ -68,8 +68,9 @@ func (s *subscriptions) len() int {
 // any reports whether there is a subscription for what is stored.
 func (s *subscriptions) any() bool { return int64(s.len()) > s.sys.Load() }
 
-// maxSubscriptions bounds those of one session.
-const maxSubscriptions = 10_000
+// maxSubscriptions bounds those of one session. It is one below the log's own bound, which counts a subscription
+// that is changed as one more.
+const maxSubscriptions = 9_999
 
 // sharePrefix begins the filters of shared subscriptions (section 4.8.2).
 const sharePrefix = "$share/"
@@ -134,12 +135,15 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) (packets.Code, error
 	}
 	s.mu.Lock()
 	old := s.subs[sub.key()]
+	going := s.owedLocked(old)
 	full := old == nil && len(s.subs) >= maxSubscriptions
 	s.mu.Unlock()
 	if full {
 		return packets.ErrQuotaExceeded, nil
 	}
-	at, err := c.store(sub)
+	walks := share == "" && retains(f, old)
+	owed := s.keeps && f.Qos > 0 && (going != nil || walks && s.anyRetained(filter))
+	at, err := c.store(sub, owed)
 	if err != nil {
 		return refusal(err), err
 	}
@@ -156,9 +160,12 @@ func (c *conn) subscribeTo(f *packets.Subscription, id int) (packets.Code, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if owed && !walks {
+		going.sub = sub // it goes on
+	}
 	s.walks = slices.DeleteFunc(s.walks, func(w *retainedWalk) bool { return w.sub == old })
-	if share == "" && retains(f, old) {
-		s.walks = append(s.walks, &retainedWalk{sub: sub, until: since})
+	if walks {
+		s.walkLocked(&retainedWalk{sub: sub, until: since, owed: owed})
 	}
 	if s.subs == nil {
 		s.subs = map[string]*subscription{}

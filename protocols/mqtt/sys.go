@@ -78,7 +78,7 @@ func (y *sysTopics) tick(span time.Duration) {
 	for i := range y.loads {
 		y.loads[i].tick(span)
 	}
-	y.greeted = max(y.greeted, y.srv.connected())
+	y.greeted = max(y.greeted, y.srv.greeted())
 	y.mu.Unlock()
 	if !y.wanted() {
 		y.setOthers(nil) // who subscribes next is told nothing old
@@ -163,7 +163,7 @@ func (y *sysTopics) own() []sysValue {
 	number := func(name string, n int64) { text(name, strconv.FormatInt(n, 10)) }
 	text("version", strings.TrimSpace("polylog "+s.opts.Version))
 	text("uptime", strconv.FormatInt(int64(s.opts.Clock().Sub(y.started)/time.Second), 10)+" seconds")
-	connected := s.connected()
+	connected := s.greeted()
 	number("clients/connected", int64(connected))
 	number("clients/active", int64(connected))
 	number("subscriptions/count", int64(s.subs.len()))

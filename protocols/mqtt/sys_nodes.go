@@ -100,8 +100,12 @@ func (y *sysTopics) values() []sysValue {
 			sums[name] += n
 		}
 	}
+	number := func(name string, n int64) { vs = append(vs, sysValue{name, strconv.FormatInt(n, 10)}) }
 	for _, name := range summed {
-		vs = append(vs, sysValue{sysCluster + name, strconv.FormatInt(sums[name], 10)})
+		number(sysCluster+name, sums[name])
 	}
+	away := y.srv.router.MQTTAway()
+	number(sysBroker+"clients/disconnected", away)
+	number(sysBroker+"clients/total", away+sums["clients/connected"])
 	return vs
 }

@@ -19,7 +19,7 @@ func TestSys(t *testing.T) {
 	if codes := c.subscribe(1, packets.Subscription{Filter: "$SYS/broker/clients/+", Identifier: 7}); codes[0] != 0 {
 		t.Fatalf("SUBACK %v", codes)
 	}
-	want := map[string]string{"connected": "2", "active": "2", "maximum": "2"}
+	want := map[string]string{"connected": "2", "active": "2", "maximum": "2", "disconnected": "0", "total": "2"}
 	for range len(want) {
 		pk := c.expect(packets.Publish)
 		name := strings.TrimPrefix(pk.TopicName, "$SYS/broker/clients/")
@@ -34,14 +34,14 @@ func TestSys(t *testing.T) {
 	c.subscribe(2, packets.Subscription{Filter: "$SYS/broker/version"})
 	c.expectMessage("$SYS/broker/version", "polylog 1.2")
 	b.sys.tick(time.Minute) // the first one sends everything
-	for range 4 {
+	for range 6 {
 		c.expect(packets.Publish)
 	}
 	b.sys.tick(time.Minute)
 	c.quiet() // nothing that c wants has changed
 	connected(t, b, "third", 5)
 	b.sys.tick(time.Minute)
-	for range 3 {
+	for range 4 { // all but those that are away
 		if pk := c.expect(packets.Publish); string(pk.Payload) != "3" || pk.FixedHeader.Retain {
 			t.Errorf("%+v", pk)
 		}
@@ -139,5 +139,29 @@ func TestDeniedFilter(t *testing.T) {
 		if len(codes) != 3 || codes[0] != 0x80 || codes[1] != 1 || codes[2] != 0x80 {
 			t.Errorf("SUBACK %v", codes)
 		}
+	}
+}
+
+// TestSysCountsClients: who has not sent CONNECT is none; who is away is one as long as its session goes on, on any node.
+func TestSysCountsClients(t *testing.T) {
+	hourly := func(o *Options) { o.SysInterval = time.Hour }
+	r1, l1 := routertest.Start(t, nil)
+	r2, _ := routertest.Join(t, l1, "2", nil)
+	b1, b2 := serveOn(t, r1, hourly), serveOn(t, r2, hourly)
+	dial(t, b1.addr, 5)
+	for end := time.Now().Add(patience); b1.connected() < 1; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the connection is not there")
+		}
+	}
+	c := connected(t, b1, "c", 5)
+	connected(t, b2, "d", 5)
+	keeping(t, b2, "away", false, nil).leave()
+	keeping(t, b2, "back", false, nil).leave()
+	keeping(t, b1, "back", true, nil)
+	b1.sys.ask()
+	for i, want := range [][2]string{{"clients/connected", "2"}, {"clients/disconnected", "1"}, {"clients/total", "4"}} {
+		c.subscribe(uint16(i+1), packets.Subscription{Filter: "$SYS/broker/" + want[0]})
+		c.expectMessage("$SYS/broker/"+want[0], want[1])
 	}
 }

@@ -48,6 +48,8 @@ func replicasAgree(t *testing.T, seed uint64, random func(*rand.Rand, *State) co
 			t.Fatalf("digests %x of a replica that took single entries, %x of one that took batches", steady.digests, other.digests)
 		}
 		steady.checkRouting()
+		steady.checkAway()
+		other.checkAway()
 		if steady.hash() != other.hash() || !bytes.Equal(steady.kvBytes(), other.kvBytes()) {
 			t.Fatalf("after entry %d the states differ:\n%s\n%s", len(log.all), steady.dump(), other.dump())
 		}

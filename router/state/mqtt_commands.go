@@ -76,6 +76,9 @@ func (s *State) openMQTT(tx txn, c *cursor, body []byte) core.Result {
 	}
 	present := m != nil
 	if present {
+		if m.token == 0 {
+			s.mqtt.away.Add(-1)
+		}
 		m.token, m.Expiry, m.Disconnected = cmd.Token, cmd.Expiry, 0
 		if err := s.stopExpiry(tx, m); err != nil {
 			return s.storeResult(err)

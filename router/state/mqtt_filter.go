@@ -46,6 +46,7 @@ type mqtt struct {
 	ended   btree.Set[uint64]         // sessions that Sweep has work with
 	found   []filterQueue             // of the record at hand
 	dropped atomic.Int64
+	away    atomic.Int64 // sessions without a connection; written by Apply
 }
 
 func (m *mqtt) init(s *State) {
@@ -261,6 +262,19 @@ func findFilter(r index.Reader, namespace, filter string, shared bool, wants fun
 	return found, cmp.Or(err, bad)
 }
 
+// MQTTAway is how many sessions go on without a connection, as of the last applied batch.
+func (s *State) MQTTAway() int64 { return s.mqtt.away.Load() }
+
+// replaceAway is told that a session without a connection, if a client has one, is about to be replaced by one that never
+// opened it.
+func (s *State) replaceAway(tx txn, client core.Name) error {
+	m, err := readMQTTSession(tx, client)
+	if err == nil && m != nil && m.token == 0 {
+		s.mqtt.away.Add(-1)
+	}
+	return err
+}
+
 // loadMQTT takes what is in memory from the KV space.
 func (s *State) loadMQTT() error {
 	s.mqtt.init(s)
@@ -282,6 +296,17 @@ func (s *State) loadMQTT() error {
 	}); err != nil {
 		return err
 	}
+	away := int64(0)
+	if err := load(mqttSession, func(_, v []byte) error {
+		m, err := decodeMQTTSession(core.Name{}, v)
+		if err == nil && m.token == 0 {
+			away++
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	s.mqtt.away.Store(away)
 	if err := load(mqttEnded, func(k, _ []byte) error {
 		r := wire.NewReader(k[2:])
 		s.mqtt.ended.Insert(r.Uint64())

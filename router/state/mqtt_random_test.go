@@ -36,6 +36,9 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 	}
 	packet := func() uint16 { return uint16(1 + rnd.IntN(3)) }
 	assigned := func() (as []MQTTAssigned) {
+		if rnd.IntN(3) == 0 { // of no queue: it was retained
+			as = append(as, MQTTAssigned{PacketID: packet(), Group: "retained:a/#", Offset: core.Offset(rnd.IntN(8))})
+		}
 		for _, u := range m.Subscriptions {
 			if u.Queue != 0 {
 				as = append(as, MQTTAssigned{PacketID: packet(), Queue: u.Queue, Group: u.Group, Offset: core.Offset(rnd.IntN(8))})
@@ -70,7 +73,7 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 	case n < 40:
 		c := SubscribeMQTT{MQTTLeased: leased, MaxQueued: uint32(3 + rnd.IntN(2)), MaxQueuedBytes: uint64(rnd.IntN(3))}
 		for range 1 + rnd.IntN(3) {
-			u := MQTTSubscription{Filter: one("a/#", "a/+", "+/x", "b", "#"), Options: byte(rnd.IntN(3)), ID: uint32(rnd.IntN(2))}
+			u := MQTTSubscription{Filter: one("a/#", "a/+", "+/x", "b", "#"), Options: byte(rnd.IntN(3) | rnd.IntN(2)<<7), ID: uint32(rnd.IntN(2))}
 			if rnd.IntN(3) == 0 {
 				u.Share = one("s", "t")
 			}
@@ -108,6 +111,26 @@ func randomMQTTCommand(rnd *rand.Rand, s *State) core.Command {
 	}
 	c := CarryMQTTNames{Topic: core.TopicName(one("a", "b"))}
 	return c.Command()
+}
+
+// checkAway compares the count of sessions without a connection with those that there are.
+func (m *machine) checkAway() {
+	m.t.Helper()
+	want := int64(0)
+	prefix := mqttKey(mqttSession)
+	err := m.store.Scan(prefix, after(prefix), func(_, v []byte) bool {
+		s, err := decodeMQTTSession(core.Name{}, v)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if s.token == 0 {
+			want++
+		}
+		return true
+	})
+	if got := m.state.MQTTAway(); err != nil || got != want {
+		m.t.Fatalf("%d sessions are said to be without a connection, %v; want %d", got, err, want)
+	}
 }
 
 // everyMQTTCommand has one of each kind.

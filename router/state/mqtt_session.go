@@ -246,6 +246,7 @@ func (s *State) disconnect(tx txn, c *cursor, m *MQTTSession) error {
 		return s.endMQTTSession(tx, c, m)
 	}
 	m.token, m.Disconnected = 0, c.time
+	s.mqtt.away.Add(1)
 	setMQTTSession(tx, m)
 	if m.Expiry == MQTTNoExpiry {
 		return nil
@@ -291,6 +292,9 @@ const sweptWithSession = 64
 // endMQTTSession ends a session (section 3.1.2.11.2). A will of it that waits is due at once
 // (section 3.1.3.2.2).
 func (s *State) endMQTTSession(tx txn, c *cursor, m *MQTTSession) error {
+	if m.token == 0 {
+		s.mqtt.away.Add(-1)
+	}
 	tx.Delete(mqttSessionKey(m.Client))
 	if err := s.stopExpiry(tx, m); err != nil {
 		return err

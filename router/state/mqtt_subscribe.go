@@ -85,7 +85,11 @@ func (s *State) subscribeMQTT(tx txn, c *cursor, body []byte) core.Result {
 	m, refusal := s.connected(tx, &cmd.MQTTLeased)
 	if refusal != nil && refusal.Kind == core.NotFound {
 		client, _ := MQTTClientOf(cmd.Lease)
-		m, refusal = s.newMQTTSession(tx, client, cmd.Token, 0)
+		if m, refusal = s.newMQTTSession(tx, client, cmd.Token, 0); refusal == nil {
+			if err := s.replaceAway(tx, client); err != nil {
+				return s.storeResult(err)
+			}
+		}
 	}
 	if refusal != nil {
 		return core.Result{Err: refusal}
