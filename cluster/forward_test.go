@@ -240,6 +240,37 @@ func (nw *network) otherLeader(nd *netNode) {
 	})
 }
 
+// What is for one term of its node is done there or refused at once: it is never forwarded, and never
+// done in a later term.
+func TestOneTermOnly(t *testing.T) {
+	nw := newCalmNetwork(t, 2)
+	nw.form()
+	var leader, follower *netNode
+	waitFor(t, func() bool {
+		for _, nd := range nw.nodes {
+			if nd.n.IsLeader() {
+				leader = nd
+			} else {
+				follower = nd
+			}
+		}
+		return leader != nil && follower != nil
+	})
+	term := leader.n.Term()
+	propose := func(n *Node, term core.Term) error {
+		cmd := command("x")
+		cmd.Term = term
+		_, err := n.Propose(t.Context(), cmd)
+		return err
+	}
+	wantKind(t, propose(follower.n, term), core.NotLeader)
+	wantKind(t, propose(leader.n, term-1), core.NotLeader)
+	wantKind(t, propose(leader.n, term+1), core.NotLeader)
+	if err := propose(leader.n, term); err != nil {
+		t.Error(err)
+	}
+}
+
 // Without a leader commands wait, for as long as they may.
 func TestForwardingPatience(t *testing.T) {
 	nw := newCalmNetwork(t, 1)

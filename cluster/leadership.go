@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -18,6 +19,7 @@ type leadership struct {
 	notify   chan bool             // from raft: this node leads, or no longer
 	events   chan raft.Observation // from raft: another leader is known
 	observer *raft.Observer
+	current  atomic.Uint64 // readyTerm; written with mu held
 
 	mu      sync.Mutex
 	ready   bool          // guarded by mu, as is all below
@@ -47,6 +49,10 @@ func (l *leadership) set(ready bool, term core.Term) {
 		l.since = time.Now()
 	}
 	l.ready, l.term = ready, term
+	if !ready {
+		term = 0
+	}
+	l.current.Store(uint64(term))
 	l.changes++
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -60,14 +66,7 @@ func (l *leadership) state() (ready bool, changed <-chan struct{}) {
 }
 
 // readyTerm is the term that this node leads in and is ready; 0 when it does not.
-func (l *leadership) readyTerm() core.Term {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.ready {
-		return 0
-	}
-	return l.term
-}
+func (l *leadership) readyTerm() core.Term { return core.Term(l.current.Load()) }
 
 // readySince is readyTerm, and when it began.
 func (l *leadership) readySince() (core.Term, time.Time) {

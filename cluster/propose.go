@@ -136,7 +136,8 @@ func (n *Node) ProposeAsync(c core.Command, done func(core.Result, error)) {
 }
 
 // submit leads a command to the proposer, or to the leader. What comes while others
-// are on their way to the leader goes after them, even where this node leads by now.
+// are on their way to the leader goes after them, even where this node leads by now; what is
+// for one term of this node goes nowhere else, and waits for none of them.
 func (n *Node) submit(ctx context.Context, pr proposal) {
 	if size := pr.command.EncodedLen(); size > core.MaxCommandLen {
 		n.proposer.answer(answered{pr, outcome{err: core.E(core.TooLarge, "command of %d bytes, the limit is %d", size, core.MaxCommandLen)}})
@@ -144,6 +145,12 @@ func (n *Node) submit(ctx context.Context, pr proposal) {
 	}
 	if pr.command.Sequence.Ended() {
 		n.proposer.answer(answered{pr, outcome{err: errSequenceEnded}})
+		return
+	}
+	if pr.command.Term != 0 {
+		if err := n.proposer.submit(pr); err != nil {
+			n.proposer.answer(answered{pr, outcome{err: err}})
+		}
 		return
 	}
 	if !n.forwarder.busy.Load() {
@@ -175,6 +182,9 @@ func (p *proposer) submit(pr proposal) error {
 	}
 	if p.closed {
 		return core.E(core.Closed, "this node is shutting down")
+	}
+	if t := pr.command.Term; t != 0 && t != p.n.leadership.readyTerm() {
+		return core.E(core.NotLeader, "this node does not lead in term %d", t)
 	}
 	if len(p.waiting) == 0 {
 		p.since = time.Now()

@@ -54,6 +54,10 @@ type Command struct {
 
 	// Sequence is the one that the command belongs to, or nil. It is the proposer's, and not encoded.
 	Sequence *Sequence
+
+	// Term, when above 0, is the one that this node has to lead in: in no other, and at no other node,
+	// the command is done. It is the proposer's, and not encoded.
+	Term Term
 }
 
 // EncodedLen is the number of bytes that AppendCommand adds.

@@ -47,6 +47,13 @@ func (r *Router) members() []core.Member {
 // IsLeader reports whether this node believes that it leads.
 func (r *Router) IsLeader() bool { return r.log.IsLeader() }
 
+// IsNamedLeader reports whether raft has this node for the leader. Where IsLeader is false
+// meanwhile, it is in doubt: a majority has not answered it within its lease, for a moment or for good.
+func (r *Router) IsNamedLeader() bool {
+	leader, known := r.log.Leader()
+	return known && leader.ID == r.log.ID()
+}
+
 // LeaderChanged is closed when this node comes to lead or ceases to, and when it learns of
 // another leader. Look at who leads after the call and before waiting.
 func (r *Router) LeaderChanged() <-chan struct{} { return r.log.LeaderChanged() }

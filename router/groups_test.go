@@ -67,12 +67,13 @@ func TestExpiry(t *testing.T) {
 	if gs, _ := r.Groups(); len(gs) != 2 {
 		t.Errorf("too early: %+v", gs)
 	}
-	clock.Advance(time.Millisecond)
+	const eighth = 7 * 24 * time.Hour / 8 // how often it is noted that a group has members
+	clock.Advance(eighth + time.Millisecond)
 	if err := r.Expire(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if gs, _ := r.Groups(); len(gs) != 1 || gs[0].Name != "busy" {
-		t.Errorf("a week later: %+v", gs)
+		t.Errorf("more than a week later: %+v", gs)
 	}
 	// A new leader knows no members yet.
 	r.OnGroupActive(func(string) bool { return false })
@@ -82,7 +83,15 @@ func TestExpiry(t *testing.T) {
 	if o, ok, err := r.FetchOffset("busy", q); !ok || o.Offset != 1 || err != nil {
 		t.Errorf("under a new leader: %+v, %v, %v", o, ok, err)
 	}
-	clock.Advance(7 * 24 * time.Hour)
+	clock.Advance(eighth - time.Millisecond) // its members leave now, before that is noted again
+	clock.Advance(7*24*time.Hour - time.Millisecond)
+	if err := r.Expire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if gs, _ := r.Groups(); len(gs) != 1 {
+		t.Error("the offsets went less than a week after the members")
+	}
+	clock.Advance(2 * time.Millisecond)
 	if err := r.Expire(ctx); err != nil {
 		t.Fatal(err)
 	}

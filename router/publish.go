@@ -35,6 +35,18 @@ func (r *Router) PublishChecked(p Principal, seq *core.Sequence, q core.QueueID,
 	r.publish(p, seq, q, batch, true, state.AppendCommand, done)
 }
 
+// PublishHere is PublishChecked for a client that itself brings what was refused to whoever leads, in
+// its order: this node does it as the leader of a term, or nobody. Forwarded, a batch would come before an
+// earlier one of the same producer that was refused here. Error kind NotLeader, besides.
+func (r *Router) PublishHere(p Principal, term core.Term, q core.QueueID, batch []byte, done func(PublishResult)) {
+	here := func(q core.QueueID, batch []byte) core.Command {
+		c := state.AppendCommand(q, batch)
+		c.Term = term
+		return c
+	}
+	r.publish(p, nil, q, batch, true, here, done)
+}
+
 // publish is Publish by a command that has the batch for its payload.
 func (r *Router) publish(p Principal, seq *core.Sequence, q core.QueueID, batch []byte, checked bool, command func(core.QueueID, []byte) core.Command, done func(PublishResult)) {
 	refuse := func(err error) {

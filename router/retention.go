@@ -165,7 +165,8 @@ const (
 )
 
 // Expire forgets producers that were idle for producer.id.expiration.ms and the
-// offsets of groups without members that are older than offsets.retention.minutes.
+// offsets of groups that have had no members, and committed nothing, for
+// offsets.retention.minutes or up to an eighth more.
 func (r *Router) Expire(ctx context.Context) error {
 	return errors.Join(r.expireProducers(ctx), r.expireGroups(ctx))
 }
@@ -207,13 +208,14 @@ func (r *Router) expireGroups(ctx context.Context) error {
 			if _, err := r.propose(ctx, cmd.Command()); err != nil {
 				return err
 			}
-		case idle >= age:
+		case idle >= age+age/8:
+			// It may have had members until just before the next note of that was due.
 			old = append(old, g.Name)
 		}
 	}
 	for len(old) > 0 {
 		n := min(len(old), groupsPerCommand)
-		cmd := state.Expire{OffsetAge: age, Groups: old[:n]}
+		cmd := state.Expire{OffsetAge: age + age/8, Groups: old[:n]}
 		if _, err := r.propose(ctx, cmd.Command()); err != nil {
 			return err
 		}

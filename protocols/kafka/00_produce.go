@@ -27,13 +27,14 @@ type producing struct {
 	call *call
 	resp *kmsg.ProduceResponse
 	acks int16
+	term core.Term    // that this node led in when the request came
 	left atomic.Int64 // outcomes still missing, plus one while produce is still submitting
 }
 
 // produce appends one batch to each partition of the request. Payloads stay where the
 // socket read put them until the log has them.
 func produce(ctx context.Context, c *call, req *kmsg.ProduceRequest) {
-	p := &producing{call: c, acks: req.Acks, resp: kmsg.NewPtrProduceResponse()}
+	p := &producing{call: c, acks: req.Acks, term: c.srv.router.Term(), resp: kmsg.NewPtrProduceResponse()}
 	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	n := int64(1)
 	for i := range req.Topics {
@@ -81,7 +82,8 @@ func (c *call) refuseProduce(req *kmsg.ProduceRequest) int16 {
 	}
 }
 
-// append validates records and hands them to the router.
+// append validates records and hands them to the router, for this node to store while it leads in
+// the same term: it may have lost its leadership while they were inflated.
 func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.ProduceResponseTopicPartition, records []byte) {
 	q, ok := t.Queue(part.Partition)
 	if !ok {
@@ -99,7 +101,7 @@ func (p *producing) append(ctx context.Context, t *router.Topic, part *kmsg.Prod
 		p.refuse(part, err)
 		return
 	}
-	srv.router.PublishChecked(p.call.principal(), nil, q, batch, func(r router.PublishResult) {
+	srv.router.PublishHere(p.call.principal(), p.term, q, batch, func(r router.PublishResult) {
 		if r.Err != nil {
 			p.refuse(part, r.Err)
 			return

@@ -32,7 +32,9 @@ func initProducerID(ctx context.Context, c *call, req *kmsg.InitProducerIDReques
 	case core.OK:
 		resp.ProducerID, resp.ProducerEpoch = id, 0
 	case core.Unavailable, core.Uncertain, core.NotLeader, core.Closed:
-		resp.ErrorCode = codeCoordinatorNotAvailable // an id more or less does no harm: try again
+		// An id more or less does no harm: try again. COORDINATOR_NOT_AVAILABLE would have Java's producer
+		// look for the coordinator of a transactional id that it does not have (KAFKA-14417).
+		resp.ErrorCode = codeCoordinatorLoadInProgress
 	default:
 		resp.ErrorCode = code(err)
 	}

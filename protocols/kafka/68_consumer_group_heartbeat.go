@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -16,17 +17,23 @@ func consumerGroupHeartbeat(ctx context.Context, c *call, req *kmsg.ConsumerGrou
 	if resp.ErrorCode = c.authorizeGroup(router.OpRead, req.Group); resp.ErrorCode != codeNone {
 		return resp
 	}
+	for _, name := range req.SubscribedTopicNames {
+		if c.may(router.OpDescribe, c.topicName(name)) != nil {
+			resp.ErrorCode = codeTopicAuthorizationFailed
+			return resp
+		}
+	}
 	b := group.Beat{
 		Group:      req.Group,
 		Member:     req.MemberID,
 		ClientID:   c.clientID,
 		ClientHost: c.clientHost(),
+		User:       c.principal().Name,
 		Epoch:      req.MemberEpoch,
 		Instance:   req.InstanceID,
 		Rack:       req.RackID,
 		Rebalance:  req.RebalanceTimeoutMillis,
 		Names:      req.SubscribedTopicNames,
-		Pattern:    req.SubscribedTopicRegex,
 		Assignor:   req.ServerAssignor,
 		Reported:   req.Topics != nil,
 		NoID:       req.Version == 0,
@@ -36,9 +43,24 @@ func consumerGroupHeartbeat(ctx context.Context, c *call, req *kmsg.ConsumerGrou
 			b.Owned = append(b.Owned, group.Partition{Topic: t.TopicID, Index: p})
 		}
 	}
+	// What takes long is done beside the groups' lock.
+	if req.SubscribedTopicRegex != nil {
+		var err error
+		if b.Pattern, err = group.CompilePattern(*req.SubscribedTopicRegex); err != nil {
+			resp.ErrorCode, resp.ErrorMessage = int16(group.InvalidRegex), message(err)
+			return resp
+		}
+	}
+	resp.ErrorCode = c.srv.groups.do(ctx, func(now time.Time, g *group.Coordinator) { b.Looked = g.PatternDue(now, &b) })
+	if resp.ErrorCode != codeNone {
+		return resp
+	}
+	if b.Looked != nil {
+		b.Found = c.matching(b.Looked)
+	}
 	var r group.Beaten
 	resp.ErrorCode = c.srv.groups.do(ctx, func(now time.Time, g *group.Coordinator) {
-		r = g.ConsumerHeartbeat(now, b, visibleTopics{c})
+		r = g.ConsumerHeartbeat(now, b, subscribable{c.session})
 	})
 	if resp.ErrorCode != codeNone {
 		return resp
@@ -69,25 +91,28 @@ func eachTopic(ps []group.Partition, fn func(id core.TopicID, ps []int32)) {
 	}
 }
 
-// visibleTopics are the topics that a client may know of.
-type visibleTopics struct{ c *call }
+// subscribable are the topics that members of groups can have.
+type subscribable struct{ s *session }
 
 // Topic finds a topic by its name.
-func (v visibleTopics) Topic(name string) (group.Topic, bool) {
-	t, _ := v.c.topicFor(router.OpDescribe, name, core.TopicID{}, false)
-	if t == nil {
+func (t subscribable) Topic(name string) (group.Topic, bool) {
+	found, _ := t.s.topic(name, core.TopicID{}, false)
+	if found == nil {
 		return group.Topic{}, false
 	}
-	return assignable(t), true
+	return assignable(found), true
 }
 
-// All calls fn for every topic that is not internal.
-func (v visibleTopics) All(fn func(group.Topic)) {
-	for _, t := range v.c.srv.router.Topics(v.c.srv.opts.Namespace) {
-		if !t.Internal && v.c.may(router.OpDescribe, t.Name) == nil {
-			fn(assignable(t))
+// matching are the names of the topics, in order, that a pattern matches and the client may know of.
+// Internal ones are not matched.
+func (c *call) matching(p *group.Pattern) (names []string) {
+	for _, t := range c.srv.router.Topics(c.srv.opts.Namespace) {
+		if !t.Internal && p.Match(t.Name.Name) && c.may(router.OpDescribe, t.Name) == nil {
+			names = append(names, t.Name.Name)
 		}
 	}
+	slices.Sort(names)
+	return names
 }
 
 func assignable(t *router.Topic) group.Topic {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"polylog/core"
 	"polylog/router"
 	"polylog/router/state"
 )
@@ -159,6 +160,38 @@ func TestAnyNodeAdministrates(t *testing.T) {
 	a.log.SetLeader(false)
 	if got := ask[*kmsg.CreateTopicsResponse](other, create); got.Topics[0].ErrorCode != codeNotController {
 		t.Fatalf("create without leader: %+v", got)
+	}
+}
+
+// TestProduceIsNeverForwarded holds that what was taken up here, and inflated while another node came to
+// lead, is refused like what came before it: forwarded, a producer's second batch would be stored as its first.
+func TestProduceIsNeverForwarded(t *testing.T) {
+	a := start(t, nil)
+	topic := a.topic("t", 1, nil)
+	b := a.join("2", nil)
+	lane := make(chan struct{})
+	a.server.inflating.light = lane
+	c := a.dial()
+	req := produceOne(9, topic, 0, batch(t, core.CodecZstd, 1, "x"))
+	c.send(req)
+	<-lane // it was let in, and is being inflated
+	b.log.SetLeader(true)
+	lane <- struct{}{}
+	if p := answer[*kmsg.ProduceResponse](c, req).Topics[0].Partitions[0]; p.ErrorCode != codeNotLeaderOrFollower {
+		t.Errorf("code %d at offset %d", p.ErrorCode, p.BaseOffset)
+	}
+	if head, err := b.router.Head(topic.Partitions[0]); err != nil || head.End != 0 {
+		t.Errorf("%d records are stored, %v", head.End, err)
+	}
+}
+
+// TestProducerIDWithoutLeader has the code that clients try again on. They must not look for a coordinator:
+// an idempotent producer has no transactional id to look for it by.
+func TestProducerIDWithoutLeader(t *testing.T) {
+	f := start(t, nil)
+	f.log.SetLeader(false)
+	if got := ask[*kmsg.InitProducerIDResponse](f.dial(), initProducer()); got.ErrorCode != codeCoordinatorLoadInProgress {
+		t.Errorf("code %d", got.ErrorCode)
 	}
 }
 

@@ -428,6 +428,39 @@ func TestNotCoordinator(t *testing.T) {
 	wantCode(t, list, ask[*kmsg.ListGroupsResponse](c, list).ErrorCode, codeCoordinatorNotAvailable)
 }
 
+// TestDoubtKeepsMembers: a leader that a majority has not answered for a moment sends members
+// away, and goes on with them as they were; in another term it begins without them.
+func TestDoubtKeepsMembers(t *testing.T) {
+	f := start(t, quick)
+	f.topic("t", 1, nil)
+	c := f.dial()
+	j := ask[*kmsg.JoinGroupResponse](c, joinOne(3, "g", ""))
+	syncReq := kmsg.NewPtrSyncGroupRequest()
+	syncReq.Version, syncReq.Group, syncReq.MemberID, syncReq.Generation = 3, "g", j.MemberID, j.Generation
+	wantCode(t, syncReq, ask[*kmsg.SyncGroupResponse](c, syncReq).ErrorCode, codeNone)
+	beat := kmsg.NewPtrHeartbeatRequest()
+	beat.Version, beat.Group, beat.MemberID, beat.Generation = 3, "g", j.MemberID, j.Generation
+	want := func(code int16) {
+		t.Helper()
+		wantCode(t, beat, ask[*kmsg.HeartbeatResponse](c, beat).ErrorCode, code)
+	}
+	want(codeNone)
+
+	f.log.SetFresh(false)
+	want(codeNotCoordinator)
+	if _, closed := f.server.groups.tick(time.Now().Add(time.Hour)); closed {
+		t.Fatal("the groups are closed")
+	}
+	f.log.SetFresh(true)
+	want(codeNone) // the same member, in the same generation; nobody has expired meanwhile
+
+	f.log.SetFresh(false)
+	want(codeNotCoordinator)
+	f.log.SetTerm(f.log.Term() + 1)
+	f.log.SetFresh(true)
+	want(codeUnknownMemberID)
+}
+
 // TestCloseAnswersTheParked: who waits in a group does not hold up the end of the server.
 func TestCloseAnswersTheParked(t *testing.T) {
 	f := start(t, nil)

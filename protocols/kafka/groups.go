@@ -72,7 +72,10 @@ func (g *groups) tick(now time.Time) (wait time.Duration, closed bool) {
 	if g.closed {
 		return 0, true
 	}
-	g.followLocked()
+	if !g.followLocked() && g.term != 0 {
+		g.next = now.Add(doubtPause)
+		return doubtPause, false
+	}
 	g.coord.Tick(now)
 	next, any := g.coord.Next()
 	if !any {
@@ -84,19 +87,21 @@ func (g *groups) tick(now time.Time) (wait time.Duration, closed bool) {
 	return wait, false
 }
 
-// followLocked forgets members of a term that is over. It reports whether those that
-// are left are of the current one.
+// doubtPause is after how long run asks again whether this node still leads, where a majority
+// has not answered it lately. Nothing tells when it has.
+const doubtPause = 100 * time.Millisecond
+
+// followLocked forgets members of a term that is over. It reports whether this node
+// coordinates those that are left. While it is only in doubt whether it still leads, it does not,
+// and they stay: nobody leads twice in one term, so in this one they can have no other coordinator.
 func (g *groups) followLocked() bool {
-	term := g.router.Term()
-	if g.closed || !g.router.IsLeader() {
-		term = 0
-	}
-	if g.term != 0 && g.term != term {
+	leads := g.router.IsLeader()
+	if g.term != 0 && (g.closed || !leads && !g.router.IsNamedLeader() || g.router.Term() != g.term) {
 		g.log.Info("consumer groups moved to another coordinator", "groups", g.coord.Stats().Groups)
 		g.coord.Reset(group.NotCoordinator)
 		g.term = 0
 	}
-	return g.term != 0
+	return g.term != 0 && leads
 }
 
 // lead makes sure that this node coordinates: it leads, and has applied what others
@@ -117,6 +122,7 @@ func (g *groups) lead(ctx context.Context) int16 {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.followLocked() // members of an earlier term may still be there, if this node was in doubt
 	if g.closed || !g.router.IsLeader() || g.router.Term() != term {
 		return codeNotCoordinator
 	}

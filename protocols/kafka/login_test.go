@@ -5,6 +5,7 @@ import (
 	"crypto/pbkdf2"
 	"crypto/sha512"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/xdg-go/scram"
 
+	"polylog/protocols/kafka/group"
 	"polylog/router"
 	"polylog/router/routertest"
 )
@@ -389,6 +391,69 @@ func TestRightsOfKafka(t *testing.T) {
 	if r := ask[*kmsg.InitProducerIDResponse](c, init); r.ErrorCode != codeNone {
 		t.Fatalf("producer id: code %d", r.ErrorCode)
 	}
+}
+
+// TestMembersWithDifferentRights has two users in one group of KIP-848. What one may not know of stays
+// the other's, whoever sends the last heartbeat, and patterns match what their user may know of.
+func TestMembersWithDifferentRights(t *testing.T) {
+	f := start(t, quick)
+	f.topic("d", 1, nil)
+	f.topic("secret", 1, nil)
+	f.users()
+	admin, dev := f.dial().login("admin"), f.dial().login("dev")
+	joining := func(group, member string, names []string, pattern string) *kmsg.ConsumerGroupHeartbeatRequest {
+		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		req.Version, req.Group, req.MemberID, req.RebalanceTimeoutMillis = 1, group, member, 60_000
+		req.SubscribedTopicNames, req.Topics = names, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		if pattern != "" {
+			req.SubscribedTopicRegex = &pattern
+		}
+		return req
+	}
+	targets := func(group, member string) string {
+		t.Helper()
+		live, found, err := f.server.LiveGroup(t.Context(), group)
+		if err != nil || !found {
+			t.Fatalf("group %s: %v", group, err)
+		}
+		for _, m := range live.Members {
+			if m.ID == member {
+				return fmt.Sprint(m.Assigned)
+			}
+		}
+		return "no member"
+	}
+	for _, name := range []string{"secret", "none"} {
+		req := joining("dnamed", "m2", []string{"d", name}, "")
+		wantCode(t, req, ask[*kmsg.ConsumerGroupHeartbeatResponse](dev, req).ErrorCode, codeTopicAuthorizationFailed)
+	}
+	first := joining("dnamed", "m1", []string{"secret"}, "")
+	r := ask[*kmsg.ConsumerGroupHeartbeatResponse](admin, first)
+	wantCode(t, first, r.ErrorCode, codeNone)
+	second := joining("dnamed", "m2", []string{"d", "dnone"}, "")
+	wantCode(t, second, ask[*kmsg.ConsumerGroupHeartbeatResponse](dev, second).ErrorCode, codeNone)
+	first.MemberEpoch, first.Topics, first.RebalanceTimeoutMillis = r.MemberEpoch, nil, -1
+	first.SubscribedTopicNames = nil
+	wantCode(t, first, ask[*kmsg.ConsumerGroupHeartbeatResponse](admin, first).ErrorCode, codeNone)
+	if got := targets("dnamed", "m1"); got != "[{secret [0]}]" {
+		t.Errorf("by names m1 has %s", got)
+	}
+	if got := targets("dnamed", "m2"); got != "[{d [0]}]" {
+		t.Errorf("by names m2 has %s", got)
+	}
+
+	third := joining("dmatched", "m2", nil, ".*")
+	wantCode(t, third, ask[*kmsg.ConsumerGroupHeartbeatResponse](dev, third).ErrorCode, codeNone)
+	if got := targets("dmatched", "m2"); got != "[{d [0]}]" {
+		t.Errorf("by a pattern m2 has %s", got)
+	}
+	fourth := joining("dmatched", "m1", nil, "s.*")
+	wantCode(t, fourth, ask[*kmsg.ConsumerGroupHeartbeatResponse](admin, fourth).ErrorCode, codeNone)
+	if got := targets("dmatched", "m1"); got != "[{secret [0]}]" {
+		t.Errorf("by a pattern m1 has %s", got)
+	}
+	large := joining("dmatched", "m3", nil, "("+strings.Repeat("a", 100)+"){900}")
+	wantCode(t, large, ask[*kmsg.ConsumerGroupHeartbeatResponse](dev, large).ErrorCode, int16(group.InvalidRegex))
 }
 
 // TestScramCredentials sets them by salted passwords, as kafka-configs does.

@@ -57,6 +57,9 @@ func (c *cluster) proposeLocked(from *Log, command core.Command) (core.Result, e
 	if err := c.reachLocked(from); err != nil {
 		return core.Result{}, err
 	}
+	if command.Term != 0 && (c.leader != from || c.term != command.Term) {
+		return core.Result{}, core.E(core.NotLeader, "this node does not lead in term %d", command.Term)
+	}
 	data := core.AppendEntryHeader(make([]byte, 0, core.EntryHeaderLen+command.EncodedLen()), c.clock().UnixMilli())
 	e := core.Entry{Index: core.LogIndex(len(c.entries) + 1), Term: c.term, Data: core.AppendCommand(data, &command)}
 	c.entries = append(c.entries, e)

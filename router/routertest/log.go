@@ -24,6 +24,7 @@ type Log struct {
 	before  atomic.Pointer[func(core.Command)]
 	waiting int  // in ReadIndex
 	alone   bool // cut off from the others
+	stale   bool // a majority has not answered it within the lease
 	cold    bool
 	own     core.Member
 	serve   map[string]func(string, core.Stream) error
@@ -127,6 +128,14 @@ func (l *Log) Cut(cut bool) {
 	if l.alone = cut; cut {
 		l.endStreamsLocked(l)
 	}
+}
+
+// SetFresh says whether a majority has answered the node lately. Where it has not, the node does
+// not lead by its own account, though it is still named as the leader, in the same term.
+func (l *Log) SetFresh(fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stale = !fresh
 }
 
 // SetEndpoint sets where the node's clients of a listener are sent to.
@@ -379,7 +388,7 @@ func (l *Log) Leader() (core.Member, bool) {
 func (l *Log) IsLeader() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leader == l
+	return l.leader == l && !l.stale
 }
 
 // LeaderChanged implements router.Log.

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"regexp"
 	"slices"
 	"time"
 )
@@ -35,11 +34,10 @@ type Topic struct {
 	Partitions int32
 }
 
-// Topics is the broker's topics, as the coordinator sees them.
+// Topics is the broker's topics, as the coordinator sees them: all members alike, or each heartbeat
+// would make another target. What a member may not know of it must not name.
 type Topics interface {
 	Topic(name string) (Topic, bool)
-	// All calls fn for every topic that a regular expression may match.
-	All(fn func(Topic))
 }
 
 // partitions is a set. Of what a member has, it knows the epoch in which the member got it.
@@ -56,6 +54,7 @@ type consumers struct {
 
 	topics    map[string]Topic // what members subscribe to and exists
 	refreshed time.Time        // when topics was last looked at
+	found     map[patternKey]*found
 	// owners holds, for every partition, the member that has it and has not said that
 	// it let go of it. No partition is given to anybody else.
 	owners map[Partition]*consumer
@@ -77,8 +76,9 @@ type consumer struct {
 	clientID, clientHost string
 	rebalance            time.Duration
 	names                []string
-	pattern              string
-	regex                *regexp.Regexp // nil without pattern
+	pattern              *Pattern
+	user                 string // who has sent the last heartbeat
+	found                *found // what pattern matches for user; nil without pattern
 	assignor             string
 
 	epoch    int32 // leaveStatic while a static member is away
@@ -105,18 +105,29 @@ func newConsumers(id string) *consumers {
 		byID:   map[string]*consumer{},
 		static: map[string]*consumer{},
 		topics: map[string]Topic{},
+		found:  map[patternKey]*found{},
 		owners: map[Partition]*consumer{},
 	}
 }
 
-func (g *consumers) size() int64 { return int64(groupOverhead + len(g.id)) }
-
-func (m *consumer) size() int64 {
-	n := memberOverhead + len(m.id) + len(m.instance) + len(m.clientID) + len(m.clientHost) + len(m.pattern)
-	for _, t := range m.names {
-		n += 16 + len(t)
+func (g *consumers) size() int64 {
+	n := groupOverhead + len(g.id)
+	for _, f := range g.found {
+		n += f.size()
 	}
 	return int64(n)
+}
+
+func (m *consumer) size() int64 {
+	n := memberOverhead + len(m.id) + len(m.instance) + len(m.clientID) + len(m.clientHost) + len(m.rack)
+	return int64(n + namesSize(m.names) + m.pattern.size())
+}
+
+func namesSize(names []string) (n int) {
+	for _, t := range names {
+		n += 16 + len(t)
+	}
+	return n
 }
 
 func (g *consumers) add(m *consumer) {
@@ -167,7 +178,7 @@ func (g *consumers) state() string {
 // subscribes reports whether m wants a topic.
 func (m *consumer) subscribes(topic string) bool {
 	_, named := slices.BinarySearch(m.names, topic)
-	return named || m.regex != nil && m.regex.MatchString(topic)
+	return named || m.found.has(topic)
 }
 
 // subset reports whether a lies in b.

@@ -28,7 +28,7 @@ func (c *Coordinator) DescribeConsumers(id string) (ConsumerDescription, bool) {
 	for _, m := range g.members {
 		d.Members = append(d.Members, ConsumerMember{
 			ID: m.id, Instance: m.instance, Rack: m.rack, ClientID: m.clientID, ClientHost: m.clientHost,
-			Epoch: m.epoch, Topics: m.names, Pattern: m.pattern,
+			Epoch: m.epoch, Topics: m.names, Pattern: m.pattern.Text(),
 			Assigned: m.assigned.sorted(), Target: m.target.sorted(),
 		})
 	}

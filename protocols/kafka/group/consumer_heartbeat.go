@@ -3,7 +3,6 @@ package group
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -11,16 +10,21 @@ import (
 // Beat is a ConsumerGroupHeartbeat request.
 type Beat struct {
 	Group, Member, ClientID, ClientHost string
+	User                                string // whose rights it has
 	Epoch                               int32
 	Instance, Rack                      *string  // nil: not given
 	Rebalance                           int32    // ms; -1: unchanged
 	Names                               []string // nil: unchanged
-	Pattern                             *string  // nil: unchanged
+	Pattern                             *Pattern // nil: unchanged; one without text: none
 	Assignor                            *string  // nil: unchanged
 	// Owned is what the member has; Reported is false when it does not say so.
 	Owned    []Partition
 	Reported bool
 	NoID     bool // version 0, where the coordinator makes the member's id
+	// Found is the names of the topics, in order, that Looked matches and User may know of; Looked
+	// is what PatternDue has asked for, or nil.
+	Found  []string
+	Looked *Pattern
 }
 
 // Beaten answers a Beat.
@@ -36,9 +40,6 @@ type Beaten struct {
 	Changed  bool
 }
 
-// maxPattern bounds a subscribed regular expression, in bytes.
-const maxPattern = 4 << 10
-
 // refreshTopics is how long a change of a topic may take to show in a target.
 const refreshTopics = time.Second
 
@@ -48,13 +49,11 @@ func (c *Coordinator) ConsumerHeartbeat(now time.Time, b Beat, topics Topics) Be
 	if msg, code := b.check(c.cfg.MaxMemberBytes); code != None {
 		return Beaten{Code: code, Message: msg}
 	}
-	var regex *regexp.Regexp
-	if b.Pattern != nil && *b.Pattern != "" {
-		// Kafka's patterns are RE2's too, and must match the whole name.
-		var err error
-		if regex, err = regexp.Compile("^(?:" + *b.Pattern + ")$"); err != nil {
-			return Beaten{Code: InvalidRegex, Message: err.Error()}
-		}
+	if b.Names != nil {
+		b.Names = slices.Compact(slices.Sorted(slices.Values(b.Names)))
+	}
+	if more := int64(c.grows(&b)); b.Epoch >= epochJoin && more > 0 && c.bytes+more > c.cfg.MaxBytes {
+		return Beaten{Code: CoordinatorUnavailable, Message: "member is refused in group " + b.Group}
 	}
 	g, m, code := c.consumerMember(now, &b)
 	if code != None {
@@ -63,9 +62,10 @@ func (c *Coordinator) ConsumerHeartbeat(now time.Time, b Beat, topics Topics) Be
 	if b.Epoch < 0 {
 		return c.consumerLeaves(now, g, m, &b)
 	}
-	before := m.size()
-	changed := m.update(&b, regex)
-	c.bytes += m.size() - before
+	before := m.size() + g.size()
+	changed := m.update(&b)
+	changed = g.look(now, m, &b) || changed
+	c.bytes += m.size() + g.size() - before
 	if changed || m.target == nil || now.Sub(g.refreshed) >= refreshTopics {
 		if g.refresh(now, topics) || changed || m.target == nil {
 			c.retarget(g, "member "+m.id+" or its topics changed")
@@ -88,10 +88,7 @@ func (c *Coordinator) ConsumerHeartbeat(now time.Time, b Beat, topics Topics) Be
 
 // check refuses what no group would accept.
 func (b *Beat) check(maxBytes int) (string, Code) {
-	size := 0
-	for _, n := range b.Names {
-		size += 16 + len(n)
-	}
+	size := namesSize(b.Names)
 	empty := func(s *string) bool { return s != nil && *s == "" }
 	switch {
 	case b.Group == "":
@@ -102,8 +99,6 @@ func (b *Beat) check(maxBytes int) (string, Code) {
 		return "instance id or rack is empty", InvalidRequest
 	case size > maxBytes:
 		return fmt.Sprintf("subscription takes %d bytes, want at most %d", size, maxBytes), InvalidRequest
-	case b.Pattern != nil && len(*b.Pattern) > maxPattern:
-		return fmt.Sprintf("regular expression has %d bytes, want at most %d", len(*b.Pattern), maxPattern), InvalidRegex
 	case b.Epoch < leaveStatic:
 		return fmt.Sprintf("member epoch is %d", b.Epoch), InvalidRequest
 	case b.Epoch == leaveStatic && b.Instance == nil:
@@ -119,6 +114,31 @@ func (b *Beat) check(maxBytes int) (string, Code) {
 	default:
 		return "", None
 	}
+}
+
+// grows is how much more than now there will be to keep of the member that speaks, and of its group.
+func (c *Coordinator) grows(b *Beat) (more int) {
+	m, g := &consumer{}, c.consumers[b.Group]
+	switch {
+	case g == nil:
+		more = groupOverhead + memberOverhead
+	case g.byID[b.Member] != nil:
+		m = g.byID[b.Member]
+	case b.Instance != nil && g.static[*b.Instance] != nil:
+		m = g.static[*b.Instance]
+	default:
+		more = memberOverhead
+	}
+	if b.Names != nil {
+		more += namesSize(b.Names) - namesSize(m.names)
+	}
+	if b.Pattern != nil {
+		more += b.Pattern.size() - m.pattern.size()
+	}
+	if b.Rack != nil {
+		more += len(*b.Rack) - len(m.rack)
+	}
+	return more
 }
 
 // consumerMember finds the member that speaks, or makes it.
@@ -164,8 +184,6 @@ func (c *Coordinator) consumerMember(now time.Time, b *Beat) (*consumers, *consu
 		return nil, nil, UnknownMemberID
 	case len(g.members) >= c.cfg.ConsumerMaxSize:
 		return nil, nil, GroupMaxSizeReached
-	case c.bytes+groupOverhead+memberOverhead > c.cfg.MaxBytes:
-		return nil, nil, CoordinatorUnavailable
 	}
 	if c.consumers[g.id] == nil {
 		if old := c.groups[g.id]; old != nil {
@@ -214,8 +232,7 @@ func (c *Coordinator) consumerReturns(g *consumers, m *consumer, id string) {
 }
 
 // update takes over what the member says about itself; changed when its target may be.
-// regex is the compiled pattern.
-func (m *consumer) update(b *Beat, regex *regexp.Regexp) (changed bool) {
+func (m *consumer) update(b *Beat) (changed bool) {
 	m.clientID, m.clientHost = b.ClientID, b.ClientHost
 	if b.Rebalance > 0 {
 		m.rebalance = time.Duration(b.Rebalance) * time.Millisecond
@@ -226,15 +243,11 @@ func (m *consumer) update(b *Beat, regex *regexp.Regexp) (changed bool) {
 	if b.Assignor != nil && *b.Assignor != m.assignor {
 		m.assignor, changed = *b.Assignor, true
 	}
-	if b.Names != nil {
-		names := slices.Sorted(slices.Values(b.Names))
-		names = slices.Compact(names)
-		if !slices.Equal(names, m.names) {
-			m.names, changed = names, true
-		}
+	if b.Names != nil && !slices.Equal(b.Names, m.names) {
+		m.names, changed = b.Names, true
 	}
-	if b.Pattern != nil && *b.Pattern != m.pattern {
-		m.pattern, m.regex, changed = *b.Pattern, regex, true
+	if b.Pattern != nil && b.Pattern.Text() != m.pattern.Text() {
+		m.pattern, changed = b.Pattern, true
 	}
 	return changed
 }
@@ -243,28 +256,20 @@ func (m *consumer) update(b *Beat, regex *regexp.Regexp) (changed bool) {
 func (g *consumers) refresh(now time.Time, topics Topics) bool {
 	g.refreshed = now
 	found := map[string]Topic{}
-	patterns := map[string]*regexp.Regexp{}
-	for _, m := range g.members {
-		for _, n := range m.names {
+	add := func(names []string) {
+		for _, n := range names {
 			if _, ok := found[n]; !ok {
 				if t, ok := topics.Topic(n); ok {
 					found[n] = t
 				}
 			}
 		}
-		if m.regex != nil {
-			patterns[m.pattern] = m.regex
-		}
 	}
-	if len(patterns) > 0 {
-		topics.All(func(t Topic) {
-			for _, re := range patterns {
-				if re.MatchString(t.Name) {
-					found[t.Name] = t
-					return
-				}
-			}
-		})
+	for _, m := range g.members {
+		add(m.names)
+	}
+	for _, f := range g.found {
+		add(f.names)
 	}
 	if maps.Equal(found, g.topics) {
 		return false

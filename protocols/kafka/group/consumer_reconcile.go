@@ -82,9 +82,11 @@ func (c *Coordinator) consumerExpires(now time.Time, g *consumers, m *consumer, 
 func (c *Coordinator) removeConsumer(now time.Time, g *consumers, m *consumer) {
 	c.timers.stop(&m.session)
 	c.timers.stop(&m.revoke)
+	before := g.size()
 	g.remove(m)
+	g.forget()
 	c.count--
-	c.bytes -= m.size()
+	c.bytes += g.size() - before - m.size()
 	c.retarget(g, "member "+m.id+" is gone")
 	if len(g.members) == 0 {
 		c.timers.set(&g.timer, now.Add(c.cfg.KeepEmpty))

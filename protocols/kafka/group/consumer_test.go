@@ -19,11 +19,15 @@ func (f fakeTopics) Topic(name string) (Topic, bool) {
 	return Topic{ID: topicID(name), Name: name, Partitions: n}, ok
 }
 
-func (f fakeTopics) All(fn func(Topic)) {
+// matching are the topics that p matches, of those that sees names, or of all.
+func (f fakeTopics) matching(p *Pattern, sees string) (names []string) {
 	for n := range f {
-		t, _ := f.Topic(n)
-		fn(t)
+		if p.Match(n) && (sees == "" || strings.Contains(sees, n)) {
+			names = append(names, n)
+		}
 	}
+	slices.Sort(names)
+	return names
 }
 
 // show writes partitions as a0 a1 b0.
@@ -46,7 +50,8 @@ func parts(s string) (ps []Partition) {
 	return ps
 }
 
-// beat sends a heartbeat; owned=none says that the member has nothing.
+// beat sends a heartbeat; owned=none says that the member has nothing, sees= is the topics that its
+// user may know of.
 func (s *script) beat(a args) {
 	b := Beat{
 		Group: "g", Member: a.str("m", ""), Epoch: int32(a.int("epoch", 0)),
@@ -61,13 +66,23 @@ func (s *script) beat(a args) {
 		}
 		return nil
 	}
-	b.Instance, b.Pattern, b.Assignor = opt("instance"), opt("pattern"), opt("assignor")
+	b.Instance, b.User, b.Assignor = opt("instance"), a.str("user", ""), opt("assignor")
+	if text := opt("pattern"); text != nil {
+		var err error
+		if b.Pattern, err = CompilePattern(*text); err != nil {
+			s.printf("%s", err)
+			return
+		}
+	}
 	if t := a.str("topics", ""); t != "" {
 		b.Names = strings.Split(t, ",")
 	}
 	if o := a.str("owned", ""); o != "" {
 		b.Reported = true
 		b.Owned = parts(o)
+	}
+	if b.Looked = s.c.PatternDue(s.now, &b); b.Looked != nil {
+		b.Found = s.topics.matching(b.Looked, a.str("sees", ""))
 	}
 	switch r := s.c.ConsumerHeartbeat(s.now, b, s.topics); {
 	case r.Code != None:
