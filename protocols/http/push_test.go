@@ -378,6 +378,24 @@ func TestPushOrderedTrimmed(t *testing.T) {
 	}
 }
 
+// A queue that is deleted while dead letters go to it takes none with it that did not go yet, and the answer says that there are more.
+func TestRedriveToDeleted(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/queues/dead", "").want(t, 201)
+	s.do("PUT", "/v1/queues/q", "").want(t, 201)
+	for i := range 2 {
+		s.do("POST", "/v1/queues/dead/messages", fmt.Sprint(i)).want(t, 200)
+	}
+	moved := make(chan reply)
+	go func() {
+		moved <- s.post("/v1/queues/dead:redrive", `{"to": {"queue": "q"}, "ratePerSecond": 1}`)
+	}()
+	s.until("GET", "/v1/queues/q", `"ready":1`)
+	s.do("DELETE", "/v1/queues/q", "").want(t, 200)
+	(<-moved).want(t, 200, `{"moved":1,"skipped":0,"more":true}`)
+	s.until("GET", "/v1/queues/dead", `"ready":1`)
+}
+
 // Filters, expiry and delays are as with pulls.
 func TestPushFiltered(t *testing.T) {
 	k := newSink(t, nil)
