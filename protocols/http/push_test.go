@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"polylog/core"
 	"polylog/router"
+	"polylog/router/state"
 )
 
 // sink is an endpoint that keeps what it got. answer says what it answers to the n-th request,
@@ -394,6 +396,24 @@ func TestRedriveToDeleted(t *testing.T) {
 	s.do("DELETE", "/v1/queues/q", "").want(t, 200)
 	(<-moved).want(t, 200, `{"moved":1,"skipped":0,"more":true}`)
 	s.until("GET", "/v1/queues/dead", `"ready":1`)
+}
+
+// A node that is behind puts nothing back that was changed over another one.
+func TestPushChangedOverTwoNodes(t *testing.T) {
+	a := pushTo(t, "http://127.0.0.1:1/before", "", "")
+	b := newSite(t, a, nil)
+	b.do("GET", sub, "").want(t, 200, "/before")
+	b.log.Hold()
+	a.do("PUT", sub, `{"topic": "t", "push": {"url": "http://127.0.0.1:1/after"}}`).want(t, 200, "/after")
+	sent := a.log.Commands(state.CodeSetSubscription)
+	rotated := make(chan reply)
+	go func() { rotated <- b.do("POST", sub+":rotate", "{}", "Content-Type: application/json") }()
+	for b.log.Waiting() == 0 && a.log.Commands(state.CodeSetSubscription) == sent {
+		runtime.Gosched()
+	}
+	b.log.Release()
+	(<-rotated).want(t, 200, "/after")
+	a.do("GET", sub, "").want(t, 200, "/after")
 }
 
 // Filters, expiry and delays are as with pulls.
