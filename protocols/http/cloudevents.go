@@ -26,6 +26,9 @@ func fromEvents(ctx *fasthttp.RequestCtx, kind string, body []byte, now int64) (
 	switch kind {
 	case batchType:
 		var events []json.RawMessage
+		if front.MoreThan(body, maxMessages, 1) {
+			return nil, errMessages
+		}
 		if err := decodeJSON(body, &events); err != nil {
 			return nil, err
 		}

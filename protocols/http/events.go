@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"hash/crc32"
 	"math"
 	"net"
 	"net/http"
@@ -18,30 +19,43 @@ import (
 // maxStreamed bounds the partitions of a stream: each event's id has the offsets of all.
 const maxStreamed = 256
 
-// resume is where a stream goes on: for each partition the next offset. In text it is opaque:
-// version byte, count uvarint, offsets uvarint.
+// resume is where a stream goes on: for each partition the next offset. In text it is opaque: version byte, the topic's mark as
+// u32, count uvarint, offsets uvarint. Version 1 had no mark.
 type resume []core.Offset
 
-const resumeVersion = 1
+const (
+	firstResume   = 1
+	resumeVersion = 2
+)
 
-func (r resume) encode() string {
-	b := wire.AppendUvarint([]byte{resumeVersion}, uint64(len(r)))
+// markOf tells a topic from one of its name that was deleted: offsets of that one mean nothing here.
+func markOf(t *router.Topic) uint32 { return crc32.ChecksumIEEE([]byte(t.ID.String())) }
+
+func (r resume) encode(mark uint32) string {
+	b := wire.AppendUvarint(wire.AppendUint32([]byte{resumeVersion}, mark), uint64(len(r)))
 	for _, o := range r {
 		b = wire.AppendUvarint(b, uint64(o))
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func decodeResume(text string) (all resume, err error) {
+// decodeResume reads one of a topic with a mark; of another topic nothing is taken.
+func decodeResume(text string, mark uint32) (all resume, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	r := wire.NewReader(b)
-	version := r.Byte()
+	version, of := r.Byte(), mark
+	if version == resumeVersion {
+		of = r.Uint32()
+	}
 	all = make(resume, r.Count(1))
 	for i := range all {
 		all[i] = core.Offset(min(r.Uvarint(), math.MaxInt64))
 	}
-	if err != nil || version != resumeVersion || r.Close() != nil {
+	switch {
+	case err != nil || version < firstResume || version > resumeVersion || r.Close() != nil:
 		return nil, invalid("Last-Event-ID is none of ours")
+	case of != mark:
+		return nil, nil
 	}
 	return all, nil
 }
@@ -60,7 +74,7 @@ func streamTopic(c *call) error {
 	if err != nil {
 		return err
 	}
-	e := events{queues: t.Partitions, first: int32(max(partition, 0))}
+	e := events{mark: markOf(t), queues: t.Partitions, first: int32(max(partition, 0))}
 	if partition >= 0 {
 		e.queues = t.Partitions[partition : partition+1]
 	}
@@ -81,6 +95,7 @@ const eventStream = "text/event-stream"
 
 // events is a stream of the messages of some partitions.
 type events struct {
+	mark   uint32 // of the topic
 	queues []core.QueueID
 	first  int32  // the number of the first one
 	at     resume // the next offset of each
@@ -93,10 +108,10 @@ func (e *events) begin(c *call) (err error) {
 		last = c.QueryArgs().Peek("lastEventId")
 	}
 	if last != nil {
-		if e.at, err = decodeResume(string(last)); err == nil && len(e.at) > len(e.queues) {
+		if e.at, err = decodeResume(string(last), e.mark); err == nil && len(e.at) > len(e.queues) {
 			err = invalid("Last-Event-ID is of another topic or partition")
 		}
-		for len(e.at) < len(e.queues) { // partitions that are new
+		for len(e.at) < len(e.queues) { // partitions that are new, of a topic that may be
 			e.at = append(e.at, 0)
 		}
 		return err
@@ -250,7 +265,7 @@ func (e *events) write(b *bytes.Buffer, partition int32, r *core.Record) {
 		text = []byte(strconv.Quote("message " + messageID(partition, r.Offset) + " cannot be shown"))
 	}
 	b.WriteString("id: ")
-	b.WriteString(e.at.encode())
+	b.WriteString(e.at.encode(e.mark))
 	b.WriteString("\ndata: ")
 	b.Write(text)
 	b.WriteString("\n\n")

@@ -16,6 +16,7 @@ import (
 
 	"polylog/core/message"
 	"polylog/protocols/http/filter"
+	"polylog/protocols/http/front"
 )
 
 // incoming is a message that a request wants to publish, or why it cannot be.
@@ -253,11 +254,16 @@ func (m *incoming) setValue(value json.RawMessage, encoded *string) {
 // maxMessages bounds the messages of one request.
 const maxMessages = 10_000
 
+var errMessages = invalid("more than %d in one request", maxMessages)
+
 // fromJSON reads {"messages": [...]}.
 func fromJSON(body []byte, now int64) ([]incoming, error) {
 	batch := struct {
 		Messages []messageJSON `json:"messages"`
 	}{}
+	if front.MoreThan(body, maxMessages, 2) {
+		return nil, errMessages
+	}
 	if err := decodeJSON(body, &batch); err != nil {
 		return nil, err
 	}

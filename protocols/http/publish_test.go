@@ -206,3 +206,18 @@ func TestAppendResults(t *testing.T) {
 		}
 	}
 }
+
+// More than there may be is refused before it takes memory.
+func TestPublishTooMany(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/topics/t", "").want(t, 201)
+	for kind, body := range map[string]string{
+		"application/json":                   `{"messages": [` + strings.Repeat("{},", 1<<20) + `{}]}`,
+		"application/cloudevents-batch+json": `[` + strings.Repeat("1,", 1<<20) + `1]`,
+	} {
+		s.do("POST", "/v1/topics/t/messages", body, "Content-Type: "+kind).want(t, 400, "more than 10000")
+	}
+	one := `{"value": [` + strings.Repeat("1,", 20_000) + `1], "headers": {"a": ",,\",,"}}`
+	s.do("POST", "/v1/topics/t/messages", `{"messages": [`+one+`]}`, "Content-Type: application/json").want(t, 200)
+	s.post("/v1/queues/q:ack", `{"receipts": [`+strings.Repeat(`"",`, 1<<16)+`""]}`).want(t, 400, "more than 10000")
+}

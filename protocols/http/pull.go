@@ -301,6 +301,9 @@ func (c *call) receipts() (spec receiptsSpec, src *source, err error) {
 	if err != nil {
 		return spec, nil, err
 	}
+	if front.MoreThan(b, maxMessages+8, 2) { // the other fields have commas, too
+		return spec, nil, errMessages
+	}
 	if err = decodeJSON(b, &spec); err != nil {
 		return spec, nil, err
 	}

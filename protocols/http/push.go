@@ -165,6 +165,9 @@ func (c *call) jsonOfPush(s *router.Subscription, push *subscription.Push) (*pus
 // pushed is the subscription of the path, which has to be one that is pushed.
 func (c *call) pushed(op router.Operation) (*router.Subscription, subscription.Options, subscription.Secrets, error) {
 	s, err := c.subscription(op)
+	if err == nil && op == router.OpAlter {
+		s, err = subscription.Latest(c.ctx, c.router, s.Name)
+	}
 	if err != nil {
 		return nil, subscription.Options{}, subscription.Secrets{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"polylog/core"
 	"polylog/router"
+	"polylog/router/state"
 )
 
 // sink is an endpoint that keeps what it got. answer says what it answers to the n-th request,
@@ -376,6 +378,120 @@ func TestPushOrderedTrimmed(t *testing.T) {
 	}
 	for k.next().body != "1" {
 	}
+}
+
+// A message of a queue that somebody else took while it was put off holds up those behind it no longer.
+func TestPushOrderedTaken(t *testing.T) {
+	k := newSink(t, func(_ int, _ http.ResponseWriter, d *delivered) int {
+		if d.body == "0" {
+			return 500
+		}
+		return 200
+	})
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/queues/q", "").want(t, 201)
+	s.do("PUT", sub, fmt.Sprintf(`{"queue": "q", "push": {"url": %q, "ordered": true}, "retry": {"minMs": 300, "maxMs": 300}}`, k.URL)).want(t, 201)
+	s.do("POST", "/v1/queues/q/messages", "later", "X-Delay-Ms: 600000").want(t, 200) // what is before it is not over
+	s.do("POST", "/v1/queues/q/messages", "0", "X-Key: k").want(t, 200)
+	k.next()
+	p := s.pull("/v1/queues/q", `{"max": 1, "waitMs": 20000}`)
+	s.post("/v1/queues/q:ack", fmt.Sprintf(`{"receipts": [%q]}`, p.Messages[0].Receipt)).want(t, 200)
+	s.do("POST", "/v1/queues/q/messages", "1", "X-Key: k").want(t, 200)
+	for k.next().body != "1" {
+	}
+}
+
+// Whoever changes a subscription while a message of it fails has its key go on in order, though the log is slow.
+func TestPushOrderedChanged(t *testing.T) {
+	begun, change := make(chan struct{}, 1), make(chan struct{})
+	k := newSink(t, func(n int, _ http.ResponseWriter, _ *delivered) int {
+		if n > 0 {
+			return 200
+		}
+		begun <- struct{}{}
+		<-change
+		return 500
+	})
+	s := pushTo(t, k.URL, `, "ordered": true`, `, "retry": {"minMs": 1000, "maxMs": 1000}`)
+	for i := range 2 {
+		s.do("POST", "/v1/topics/t/messages", fmt.Sprint(i), "X-Key: k").want(t, 200)
+	}
+	<-begun
+	s.do("PUT", sub, fmt.Sprintf(`{"topic": "t", "push": {"url": %q, "ordered": true}, "retry": {"minMs": 1000, "maxMs": 1001}}`, k.URL)).want(t, 200)
+	other := newSink(t, nil) // when it is pushed to, the engine has noticed
+	s.do("PUT", "/v1/topics/u", `{"partitions": 1}`).want(t, 201)
+	s.do("POST", "/v1/topics/u/messages", "noticed").want(t, 200)
+	s.do("PUT", sub+"2", fmt.Sprintf(`{"topic": "u", "from": "start", "push": {"url": %q}}`, other.URL)).want(t, 201)
+	other.next()
+	s.log.Hold()
+	close(change)
+	k.next()
+	for range 100 { // meanwhile whoever comes after reads what was put off
+		s.do("GET", "/v1/topics/t", "").want(t, 200)
+	}
+	s.log.Release()
+	for _, want := range []string{"0", "1"} {
+		if d := k.next(); d.body != want {
+			t.Fatalf("%+v, want %s", d, want)
+		}
+	}
+}
+
+// What the endpoint before answers at last switches off nobody who came after it.
+func TestPushMovedWhileGone(t *testing.T) {
+	begun, moved := make(chan struct{}, 1), make(chan struct{})
+	before := newSink(t, func(int, http.ResponseWriter, *delivered) int {
+		begun <- struct{}{}
+		<-moved
+		return 410
+	})
+	after := newSink(t, nil)
+	s := pushTo(t, before.URL, "", "")
+	s.publish("one")
+	<-begun
+	s.do("PUT", sub, fmt.Sprintf(`{"topic": "t", "push": {"url": %q}}`, after.URL)).want(t, 200)
+	close(moved)
+	before.next()
+	if d := after.next(); d.body != "one" {
+		t.Fatalf("%+v", d)
+	}
+	s.do("GET", sub, "").want(t, 200, `"state":"active"`)
+}
+
+// A queue that is deleted while dead letters go to it takes none with it that did not go yet, and the answer says that there are more.
+func TestRedriveToDeleted(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.do("PUT", "/v1/queues/dead", "").want(t, 201)
+	s.do("PUT", "/v1/queues/q", "").want(t, 201)
+	for i := range 2 {
+		s.do("POST", "/v1/queues/dead/messages", fmt.Sprint(i)).want(t, 200)
+	}
+	moved := make(chan reply)
+	go func() {
+		moved <- s.post("/v1/queues/dead:redrive", `{"to": {"queue": "q"}, "ratePerSecond": 1}`)
+	}()
+	s.until("GET", "/v1/queues/q", `"ready":1`)
+	s.do("DELETE", "/v1/queues/q", "").want(t, 200)
+	(<-moved).want(t, 200, `{"moved":1,"skipped":0,"more":true}`)
+	s.until("GET", "/v1/queues/dead", `"ready":1`)
+}
+
+// A node that is behind puts nothing back that was changed over another one.
+func TestPushChangedOverTwoNodes(t *testing.T) {
+	a := pushTo(t, "http://127.0.0.1:1/before", "", "")
+	b := newSite(t, a, nil)
+	b.do("GET", sub, "").want(t, 200, "/before")
+	b.log.Hold()
+	a.do("PUT", sub, `{"topic": "t", "push": {"url": "http://127.0.0.1:1/after"}}`).want(t, 200, "/after")
+	sent := a.log.Commands(state.CodeSetSubscription)
+	rotated := make(chan reply)
+	go func() { rotated <- b.do("POST", sub+":rotate", "{}", "Content-Type: application/json") }()
+	for b.log.Waiting() == 0 && a.log.Commands(state.CodeSetSubscription) == sent {
+		runtime.Gosched()
+	}
+	b.log.Release()
+	(<-rotated).want(t, 200, "/after")
+	a.do("GET", sub, "").want(t, 200, "/after")
 }
 
 // Filters, expiry and delays are as with pulls.

@@ -92,6 +92,7 @@ func redrive(c *call) error {
 	if err != nil && done.Moved == 0 {
 		return err
 	}
+	done.More = done.More || err != nil // what was moved is told, and that it is not all
 	return c.answer(200, done)
 }
 
@@ -287,8 +288,21 @@ func (d *redriver) run(wanted *filter.Filter) (out redriven, err error) {
 // not what the caller asks for.
 func (d *redriver) mover() router.Principal { return router.Trusted("redrive", d.principal.Host) }
 
+// there is nil while a queue or topic of that name is: it was looked up when the first message went to it.
+func (d *redriver) there(to string) error {
+	n := core.Name{Namespace: d.namespace, Name: to}
+	if _, ok := d.router.Topic(n); ok {
+		return nil
+	}
+	_, err := d.router.Queue(n)
+	return err
+}
+
 // move puts a message into its queue or topic and takes it out of the dead letters, in one step.
 func (d *redriver) move(ctx context.Context, dl *router.Delivery, to string) error {
+	if err := d.there(to); err != nil {
+		return err
+	}
 	m := message.Read(&dl.Record)
 	m.ExpiresAt, m.TTL, m.DeliverAt = 0, 0, 0
 	m.Exchange, m.RoutingKey = "", ""

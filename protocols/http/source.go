@@ -54,9 +54,12 @@ func (c *call) sourceOf(s *router.Subscription) (*source, error) {
 		return !ok || len(now.Partitions) != len(src.queues) || c.router.SubscriptionChanges() != changes
 	}
 	src.ensure = func(ctx context.Context) error {
-		_, _, err := c.router.SetSubscription(ctx, c.principal, router.SubscriptionSpec{
-			Name: s.Name, Topic: t, From: router.FromStart, Config: s.AckConfig,
-		})
+		now, err := subscription.Latest(ctx, c.router, s.Name)
+		if err == nil {
+			_, _, err = c.router.SetSubscription(ctx, c.principal, router.SubscriptionSpec{
+				Name: s.Name, Topic: t, From: router.FromStart, Config: now.AckConfig,
+			})
+		}
 		return err
 	}
 	return src, nil

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,6 +136,32 @@ func TestEvents(t *testing.T) {
 	}
 	if err != nil || !strings.Contains(string(rest), `"code":"not_found"`) {
 		t.Fatalf("%s, %v", rest, err)
+	}
+}
+
+// Who goes on in a topic that was made anew under its name gets all of it.
+func TestEventsOfANewTopic(t *testing.T) {
+	s := newSite(t, nil, nil)
+	made := func(values ...string) {
+		t.Helper()
+		s.do("PUT", "/v1/topics/t", `{"partitions": 1}`).want(t, 201)
+		for _, v := range values {
+			s.do("POST", "/v1/topics/t/messages", v).want(t, 200)
+		}
+	}
+	made("a", "b", "c")
+	before := s.events("/v1/topics/t/stream?from=start")
+	before.several(3)
+	s.do("DELETE", "/v1/topics/t", "").want(t, 204)
+	made("d", "e")
+	again := s.events("/v1/topics/t/stream", "Last-Event-ID: "+before.last)
+	if got := again.several(2); !slices.Equal(got, []string{"d", "e"}) {
+		t.Fatal(got)
+	}
+	s.do("POST", "/v1/topics/t/messages", "f").want(t, 200)
+	// The form of before: version byte, count, offsets.
+	if v := s.events("/v1/topics/t/stream", "Last-Event-ID: "+base64.RawURLEncoding.EncodeToString([]byte{1, 1, 2})).next(); v != "f" {
+		t.Fatal(v)
 	}
 }
 

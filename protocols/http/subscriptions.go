@@ -228,7 +228,7 @@ func putSubscription(c *call) error {
 	if err != nil {
 		return err
 	}
-	old, err := c.router.Subscription(c.ctx, s.Name)
+	old, err := subscription.Latest(c.ctx, c.router, s.Name) // what the body leaves out stays as it is
 	if err != nil && core.KindOf(err) != core.NotFound {
 		return err
 	}

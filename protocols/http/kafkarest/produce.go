@@ -13,6 +13,8 @@ import (
 // maxRecords bounds the records of one request of version 2.
 const maxRecords = 100_000
 
+var errRecords = unprocessed("too many records in one request")
+
 // produceJSON is a request of version 2. Its schemas mean nothing in the formats that have none.
 type produceJSON struct {
 	Records       []*producedJSON `json:"records"`
@@ -70,7 +72,7 @@ func produce(c *call) error {
 	case n == 0:
 		return unprocessed("records may not be empty")
 	case n > maxRecords:
-		return unprocessed("too many records in one request")
+		return errRecords
 	}
 	n := topicName(c.params.Get("topic"))
 	t, err := publish.FindOrCreate(c.ctx, c.router, c.principal, n)

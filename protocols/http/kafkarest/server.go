@@ -201,6 +201,9 @@ func (c *call) decode(limit int, v any) (any bool, err error) {
 	if err != nil || len(b) == 0 {
 		return false, err
 	}
+	if front.MoreThan(b, maxRecords+8, 2) { // of records, and of what is beside them
+		return true, errRecords
+	}
 	return true, decodeJSON(b, v)
 }
 

@@ -94,6 +94,15 @@ func Attributes(o *Options, s *Secrets, owner router.Owner) (map[string]string, 
 	return all, nil
 }
 
+// Latest is a subscription as the leader has it: whoever changes a part of one read it there, or would put back what others
+// have changed over another node. Error kinds: NotFound, Unavailable.
+func Latest(ctx context.Context, r *router.Router, n core.Name) (*router.Subscription, error) {
+	if err := r.Sync(ctx); err != nil {
+		return nil, err
+	}
+	return r.Subscription(ctx, n)
+}
+
 // Save changes the options and secrets of a subscription, which stays whose it is. Error kinds are those of
 // Router.SetSubscription, and NotFound where what it is of was deleted.
 func Save(ctx context.Context, r *router.Router, p router.Principal, s *router.Subscription, o *Options, x *Secrets) error {

@@ -35,7 +35,8 @@ func (p *endpoint) bury(it *item, why *Result, now time.Time) {
 		return
 	}
 	p.flying++
-	p.e.loops.Go(func() { p.back <- sent{item: it, buried: true, err: p.moveDead(it, why, now)} })
+	dead := *it // which gets another receipt here when the leader's dispatcher begins anew
+	p.e.loops.Go(func() { p.back <- sent{item: it, buried: true, err: p.moveDead(&dead, why, now)} })
 }
 
 func (p *endpoint) moveDead(it *item, why *Result, now time.Time) error {

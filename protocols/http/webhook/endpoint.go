@@ -47,13 +47,15 @@ type endpoint struct {
 	sources  []*source
 	line     line // what can be sent
 	flying   int
-	window   int // of a source: messages that are held; it grows with success
+	telling  atomic.Int64 // in ordered mode: messages that were put off, which the log may not say yet
+	window   int          // of a source: messages that are held; it grows with success
 	proven   bool
 	breaker  breaker
 	paused   time.Time // nothing is sent before that
 	next     time.Time // nor before that, because of the rate
 	note     Note
-	failing  time.Time // since when every request failed
+	noted    <-chan struct{} // closed when note is kept, or is not going to be
+	failing  time.Time       // since when every request failed
 	disabled bool
 }
 
@@ -74,6 +76,10 @@ const (
 
 // stopGrace is how long requests that are under way have to end when the endpoint stops.
 const stopGrace = 2 * time.Second
+
+// tellTime is how long an endpoint that stops waits for the log to say what was put off. What is not said then is nothing to wait
+// for: there is no leader, and the next one delivers it again.
+const tellTime = 10 * time.Second
 
 func newEndpoint(e *Engine, s *router.Subscription, owner router.Owner, note Note) (*endpoint, error) {
 	p := &endpoint{
@@ -181,16 +187,21 @@ func (p *endpoint) work(ctx context.Context) error {
 	}
 }
 
-// finish waits for what is under way, and gives it up after a while.
+// finish waits for what is under way, and gives it up after a while. What was put off is in the log then: whoever comes after
+// this endpoint looks there for what its line has to wait for.
 func (p *endpoint) finish(abandon func()) {
-	grace := time.NewTimer(stopGrace)
+	grace, log := time.NewTimer(stopGrace), time.NewTimer(tellTime)
 	defer grace.Stop()
-	for p.flying > 0 {
+	defer log.Stop()
+	for late := false; p.flying > 0 || p.telling.Load() > 0 && !late; {
 		select {
 		case s := <-p.back:
 			p.returned(&s)
+		case <-p.wake:
 		case <-grace.C:
 			abandon()
+		case <-log.C:
+			late = true
 		}
 	}
 	for _, s := range p.sources {
@@ -415,11 +426,21 @@ func (p *endpoint) disable(now time.Time, why string) {
 	p.remember(n)
 }
 
-// remember keeps a note, in the background: what is in the log is what counts, and an attempt
-// more than it would have allowed does no harm.
+// remember keeps a note, in the background and behind those before it: what is in the log is what counts, and an attempt
+// more than it would have allowed does no harm. It is nothing where the subscription was changed meanwhile: what an endpoint
+// answered that was sent elsewhere says nothing about the one that is there now.
 func (p *endpoint) remember(n Note) {
 	p.note = n
+	before, kept := p.noted, make(chan struct{})
+	p.noted = kept
 	p.e.loops.Go(func() {
+		defer close(kept)
+		if before != nil {
+			<-before
+		}
+		if s, err := p.e.router.KnownSubscription(p.sub.Name); err == nil && !p.isOf(s) {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), noteTime)
 		defer cancel()
 		if err := n.Remember(ctx, p.e.router, p.sub); err != nil {

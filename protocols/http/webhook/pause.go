@@ -26,6 +26,10 @@ func Enable(ctx context.Context, r *router.Router, p router.Principal, s *router
 }
 
 func setPaused(ctx context.Context, r *router.Router, p router.Principal, s *router.Subscription, paused bool) error {
+	s, err := subscription.Latest(ctx, r, s.Name)
+	if err != nil {
+		return err
+	}
 	o, err := subscription.OptionsOf(s)
 	switch {
 	case err != nil:

@@ -38,8 +38,8 @@ type item struct {
 // absence is a message that was put off, whose place in its line is kept.
 type absence struct {
 	key     string
-	due     time.Time
-	awaited bool // there is credit for it
+	due     time.Time // when it comes back; of one that is awaited when to look where it is
+	awaited bool      // there is credit for it
 }
 
 // RedriveQueue is the queue of dead letters that a push subscription delivers once more.
@@ -88,7 +88,7 @@ func (p *endpoint) open(ctx context.Context) error {
 	for _, s := range p.sources {
 		err := s.open(ctx)
 		if core.KindOf(err) == core.NotFound && s.group != "" { // a partition that is new
-			if t, ok := r.TopicByID(p.sub.Topic); ok {
+			if t, ok := r.TopicByID(p.sub.Topic); ok && p.current() { // or what was changed meanwhile would be as it was
 				_, _, err = r.SetSubscription(ctx, us, router.SubscriptionSpec{Name: p.sub.Name, Topic: t, From: router.FromStart, Config: p.sub.AckConfig})
 			}
 			if err == nil {
@@ -246,13 +246,21 @@ func (s *source) grant(now time.Time) {
 		room = 0 // not worth a message
 	}
 	n := max(room, 0)
+	var over func(core.Offset) bool
 	for o, a := range s.away {
-		switch {
-		case a.due.After(now):
-		case !a.awaited:
+		if a.due.After(now) {
+			continue
+		}
+		a.due = now.Add(awaitedLook)
+		if !a.awaited {
 			a.awaited = true
 			n++
-		case s.trimmed(o):
+			continue
+		}
+		if over == nil {
+			over = s.over()
+		}
+		if over(o) {
 			delete(s.away, o)
 			s.p.line.returned(a.key, o)
 		}
@@ -263,24 +271,25 @@ func (s *source) grant(now time.Time) {
 	}
 }
 
-// trimmed reports whether a message is gone from its queue, so that it does not come back.
-func (s *source) trimmed(o core.Offset) bool {
+// over says which messages do not come back: they were trimmed, or are settled, having expired in their queue, been purged or
+// taken by somebody else there, or being dead although nobody could say so in time.
+func (s *source) over() func(core.Offset) bool {
 	head, err := s.p.e.router.Head(s.queue)
-	return err == nil && o < head.Start
+	settled, err2 := s.p.e.router.Settled(us, s.queue, s.group)
+	if err != nil || err2 != nil {
+		return func(core.Offset) bool { return false } // the next look may find out
+	}
+	return func(o core.Offset) bool { return o < head.Start || settled(o) }
 }
 
-// awaitedLook is how often to look whether a message that is due was trimmed meanwhile.
+// awaitedLook is how often to look whether a message that is due is over.
 const awaitedLook = time.Second
 
 // dueIn is when the first message that was put off is due, or is to be looked for.
 func (s *source) dueIn(now time.Time) time.Duration {
 	d := idleWait
 	for _, a := range s.away {
-		if a.awaited {
-			d = min(d, awaitedLook)
-		} else {
-			d = min(d, max(a.due.Sub(now), 0)+time.Millisecond)
-		}
+		d = min(d, max(a.due.Sub(now), 0)+time.Millisecond)
 	}
 	return d
 }
@@ -305,8 +314,14 @@ func (s *source) flush() {
 // putOff gives a message back. In ordered mode its place is kept.
 func (s *source) putOff(it *item, o router.Outcome, d time.Duration, now time.Time) {
 	delete(s.held, it.Offset)
+	var told func([]core.Kind, error)
 	if s.p.push.Ordered {
 		s.away[it.Offset] = &absence{key: it.key, due: now.Add(d)}
+		s.p.telling.Add(1)
+		told = func([]core.Kind, error) {
+			s.p.telling.Add(-1)
+			s.p.notify()
+		}
 	}
-	s.consumer.Settle(o, d, []router.Receipt{it.Receipt}, nil)
+	s.consumer.Settle(o, d, []router.Receipt{it.Receipt}, told)
 }
