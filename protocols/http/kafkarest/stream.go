@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -117,6 +118,10 @@ func produceV3(c *call) error {
 	} else if c.Request.Header.ContentLength() == 0 {
 		return &refusal{42206, "Payload error. Request body is empty. Data is required."}
 	}
+	s.leave = c.router.WhileLoggedIn(c.principal, func() {
+		s.over.Store(true)
+		_ = s.SetReadDeadline(time.Unix(1, 0))
+	})
 	c.kept = true
 	c.SetStatusCode(fasthttp.StatusOK)
 	c.SetContentType(typeJSON)
@@ -138,7 +143,11 @@ type recordStream struct {
 	ended  bool   // the request's body has no more
 	broken bool   // nothing more is answered: where the next record begins is not known
 	closed bool
+	over   atomic.Bool // the principal is not who it was
+	leave  func()
 }
+
+var errLoggedOut = &refusal{codeUnauthorized, "the user is gone, has another password, or there was none: log in again"}
 
 // Read implements io.Reader: it is what brings the stream on.
 func (s *recordStream) Read(p []byte) (int, error) {
@@ -166,6 +175,7 @@ func (s *recordStream) Read(p []byte) (int, error) {
 func (s *recordStream) Close() error {
 	if !s.closed {
 		s.closed = true
+		s.leave()
 		s.release()
 	}
 	return nil
@@ -231,6 +241,10 @@ func (s *recordStream) fill() error {
 	if err := s.SetReadDeadline(time.Now().Add(streamIdle)); err != nil {
 		return err
 	}
+	if s.over.Load() {
+		s.fail(errLoggedOut)
+		return nil
+	}
 	stop := context.AfterFunc(s.gate.Context(), func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })
 	n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
 	stop()
@@ -240,6 +254,8 @@ func (s *recordStream) fill() error {
 	case err == nil:
 	case err == io.EOF:
 		s.ended = true
+	case s.over.Load():
+		s.fail(errLoggedOut)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		s.fail(&refusal{408, "Request Timeout: Streaming connection open for longer than allowed: Connection will be closed."})
 	default:
@@ -270,6 +286,12 @@ func (s *recordStream) flush(all []json.RawMessage) {
 			s.reply(a)
 		}
 	}()
+	if s.over.Load() {
+		for i := range answers {
+			answers[i] = errLoggedOut
+		}
+		return
+	}
 	t, err := publish.FindOrCreate(ctx, s.router, s.principal, s.topic)
 	if k := core.KindOf(err); k == core.NotFound || k == core.Invalid {
 		err = errNoSuchTopicV3

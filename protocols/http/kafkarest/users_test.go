@@ -1,6 +1,8 @@
 package kafkarest
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -28,6 +30,41 @@ func (f *fixture) as(user, method, path, contentType, body string) (int, string)
 		f.t.Fatal(err)
 	}
 	return resp.StatusCode, b.String()
+}
+
+// TestStreamAfterUser ends a stream of records when its user gets another password.
+func TestStreamAfterUser(t *testing.T) {
+	f := start(t, nil)
+	f.topic("d", 1, nil)
+	routertest.AddUser(t, f.router, "admin", router.TagAdministrator)
+	routertest.AddUser(t, f.router, "dev")
+	routertest.Grant(t, f.router, "dev", "", "^d", "^d")
+	in, out := io.Pipe()
+	defer out.Close() //nolint:errcheck // nobody reads
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/v3/clusters/any/topics/d/records", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.SetBasicAuth("dev", "pw-dev")
+	go io.WriteString(out, `{"value":{"type":"STRING","data":"a"}}`) //nolint:errcheck // its answer says more
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	answers := json.NewDecoder(resp.Body)
+	var a storedJSON
+	if err := answers.Decode(&a); err != nil || a.ErrorCode != 200 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if _, err := f.router.SetUser(t.Context(), routertest.Admin(t, f.router), "dev", router.UserChange{Password: new("other")}); err != nil {
+		t.Fatal(err)
+	}
+	var r refusal
+	if err := answers.Decode(&r); err != nil || r.Code != codeUnauthorized {
+		t.Fatalf("%+v, %v", r, err)
+	}
 }
 
 // TestUsers has calls and consumer instances do what their caller may.
