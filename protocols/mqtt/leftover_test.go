@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -320,6 +321,12 @@ func TestRoomIsForOne(t *testing.T) {
 	sub.mustSubscribe("last", 0)
 	pub := connected(t, b, "pub", 5)
 	s := b.sessionOf("sub")
+	for drains := true; drains; { // instead of drain, which may still be at work
+		s.mu.Lock()
+		drains, s.pumping = s.pumping, true
+		s.mu.Unlock()
+		runtime.Gosched()
+	}
 	if !s.room() {
 		t.Fatal("there is no room")
 	}
@@ -327,6 +334,9 @@ func TestRoomIsForOne(t *testing.T) {
 	pub.publish("last", "", 0, 0)
 	sub.expectMessage("last", "")
 	s.takeNoMore()
+	s.mu.Lock()
+	s.pumping = false
+	s.mu.Unlock()
 	sub.expectMessage("a", "x")
 	sub.quiet() // it is acknowledged
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"testing"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -314,7 +315,7 @@ func TestClientIDsAreTheirUsers(t *testing.T) {
 
 // TestSysRights: what the broker says of itself is for who may look at the cluster.
 func TestSysRights(t *testing.T) {
-	b := withTopics(t, nil)
+	b := withTopics(t, func(o *Options) { o.SysInterval = time.Hour })
 	admin := as(t, b, "admin", "admin", 5)
 	admin.mustSubscribe("$SYS/broker/version", 0)
 	admin.expectMessage("$SYS/broker/version", "polylog")
