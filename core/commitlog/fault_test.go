@@ -233,6 +233,42 @@ func TestLastWordOfFailedSync(t *testing.T) {
 	}
 }
 
+// TestFailedSyncOfOpen has the sync of an opening log lose what the process before had never synced: the next start
+// ends where that is missing, and what was synced before is there.
+func TestFailedSyncOfOpen(t *testing.T) {
+	mem := vfs.NewMem()
+	o := Options{FS: mem, Dir: "log", SegmentBytes: 1 << 20, Flush: FlushOS, CacheBytes: -1, boot: bootID{1}}
+	l := mustOpen(t, o)
+	if err := l.Append(makeEntries(1, 2, 100, 1)); err != nil {
+		t.Fatal(err)
+	}
+	at, path := l.active.end, l.active.path
+	if err := l.Append(makeEntries(3, 20, 3000, 1)); err != nil {
+		t.Fatal(err)
+	}
+	killed := getFile(t, mem, path)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, mem, path, killed)
+	o.FS = vfs.WithHook(mem, func(op vfs.Op, _ string) error {
+		if op == vfs.OpSync {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if _, err := Open(o); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("open while syncs fail: %v", err)
+	}
+	b := getFile(t, mem, path)
+	clear(b[at : at+512])
+	putFile(t, mem, path, b)
+	o.FS = mem
+	if again := mustOpen(t, o); again.Last() != 2 {
+		t.Errorf("last is %d, want 2", again.Last())
+	}
+}
+
 // TestDieAtEveryChange runs one history of rolls, a truncation across segments, a
 // trim, a recycled segment and a reset, and ends it before each change to a file in
 // turn, with every kind of crash.

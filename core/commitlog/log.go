@@ -225,7 +225,7 @@ func (l *Log) disownMark(s *segment) {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
 	l.mu.RLock()
-	durable := s.syncedEnd
+	durable := min(s.syncedEnd, s.end) // a truncation may be under way
 	l.mu.RUnlock()
 	if e := s.putMark(mark{durable: uint32(durable)}); e != nil {
 		l.o.Logger.Warn("cannot note in the commit log that a sync has failed", "err", e)

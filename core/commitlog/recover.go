@@ -214,6 +214,9 @@ func (l *Log) openSegment(base core.LogIndex) (*segment, []byte, error) {
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	s := &segment{segmentHeader: h, path: path, file: share(f), end: headerLen, sum: h.initialSum(), syncedEnd: headerLen}
+	if m, ok := parseMark(page, seedOf(base)); ok {
+		s.syncedEnd = int64(m.durable)
+	}
 	s.lent.Store(true) // maybe, by an earlier process
 	return s, page, nil
 }

@@ -155,10 +155,10 @@ func (l *Log) cutTail(s *segment, sc *scanner) error {
 			return err
 		}
 	}
-	s.syncedEnd = s.end
 	if err := s.file.Sync(); err != nil {
 		return l.syncFailed(s, err)
 	}
+	s.syncedEnd = s.end
 	return nil
 }
 
