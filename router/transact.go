@@ -194,7 +194,7 @@ const (
 )
 
 // claim finds out whether all deliveries of a group are still those of who has the receipts,
-// and all of one leader's: they stay so in its term.
+// and all of one leader's. They stay so in its term for claimTime, even if their consumer goes.
 func (t *transaction) claim(ctx context.Context, g *txGroup) error {
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()

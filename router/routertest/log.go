@@ -18,10 +18,10 @@ type Log struct {
 	*cluster
 	id      string
 	state   *state.State
-	lent    atomic.Int64  // extents that were not released
-	next    core.LogIndex // guarded by mu, as is all below; the next entry to apply
+	lent    atomic.Int64                       // extents that were not released
+	before  atomic.Pointer[func(core.Command)] // see Before
+	next    core.LogIndex                      // guarded by mu, as is all below; the next entry to apply
 	held    bool
-	before  atomic.Pointer[func(core.Command)]
 	waiting int  // in ReadIndex
 	alone   bool // cut off from the others
 	stale   bool // a majority has not answered it within the lease
