@@ -109,7 +109,7 @@ func produceV3(c *call) error {
 		return err
 	}
 	in := c.RequestBodyStream()
-	s := &recordStream{call: c, topic: n, in: in, turn: c.turn.Add(1)}
+	s := &recordStream{call: c, topic: n, in: in, turn: c.turn.Add(1), conn: c.Conn()}
 	if in == nil {
 		s.ended = true
 		if s.buf = c.PostBody(); len(s.buf) == 0 {
@@ -120,7 +120,7 @@ func produceV3(c *call) error {
 	}
 	s.leave = c.router.WhileLoggedIn(c.principal, func() {
 		s.over.Store(true)
-		_ = s.SetReadDeadline(time.Unix(1, 0))
+		s.hurry()
 	})
 	c.kept = true
 	c.SetStatusCode(fasthttp.StatusOK)
@@ -133,6 +133,7 @@ func produceV3(c *call) error {
 type recordStream struct {
 	*call
 	topic core.Name
+	conn  net.Conn
 	in    io.Reader // the request's body; nil: all of it is in buf
 	turn  uint32    // of records without a key
 
@@ -213,6 +214,9 @@ func (s *recordStream) step() error {
 	return nil
 }
 
+// hurry ends a read that waits. It may be called when the stream has just ended, and its call is another one's.
+func (s *recordStream) hurry() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
+
 // fail answers that the rest of the request cannot be read.
 func (s *recordStream) fail(err error) {
 	s.broken = true
@@ -245,7 +249,7 @@ func (s *recordStream) fill() error {
 		s.fail(errLoggedOut)
 		return nil
 	}
-	stop := context.AfterFunc(s.gate.Context(), func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(s.gate.Context(), s.hurry)
 	n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
 	stop()
 	s.buf = s.buf[:len(s.buf)+n]
